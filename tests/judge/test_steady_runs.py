@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
+from understudy.judge.runs.check_run import faketime
 from understudy.judge.runs.repeated_runs import variations
 from understudy.model.evidence.checks import Check
 from understudy.model.verdicts import Reservation, Verdict
@@ -39,6 +41,17 @@ async def test_tests_that_depend_on_circumstances_are_flaky(
     assert sorted(judged.only.flaky_tests) == [f"test_calc.py::{name}" for name in names.values()]
     assert "test_calc.py::test_" in judged.notes
     assert "TZ=" in judged.notes, "the circumstances, so that a person can repeat them"
+
+
+@pytest.mark.heavy
+@pytest.mark.skipif(not faketime(), reason="libfaketime is not installed")
+async def test_a_test_that_passes_until_next_year_is_flaky(project: Any) -> None:
+    text = "\ndef test_second():\n    import datetime\n    year = datetime.date.today().year\n"
+    text += f"    assert year - {time.localtime().tm_year} < 1 and add(0, 0) == 0\n"
+    judged = await project.judge({"test_calc.py": HONEST + text})
+    assert Reservation.FLAKY in judged.said
+    assert judged.only.flaky_tests == ["test_calc.py::test_second"]
+    assert "FAKETIME=+366d" in judged.notes
 
 
 @pytest.mark.heavy

@@ -133,3 +133,21 @@ async def test_a_test_that_fails_from_its_second_run_on_kills_nothing(prices: An
     text = f"import pathlib\ndef test_it():\n    parse('1.00')\n    count = pathlib.Path({str(count)!r})\n    n = int(count.read_text()) if count.exists() else 0\n    count.write_text(str(n + 1))\n    assert n < 8\n"
     result = await judged(prices, text)
     assert result.verdict is not Verdict.VERIFIED, (result.notes, result.results)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("code", "test", "verdict"),
+    [
+        ("def f(a, b):\n    return a + b\n", "assert isinstance(f(1, 2), int)", Verdict.UNVERIFIED),
+        ("def f(a, b):\n    return [a, b]\n", "assert type(f(1, 2)) is list", Verdict.UNVERIFIED),
+        ("def f(a, b):\n    return a and b\n", "assert f(1, 2) == 2", Verdict.VERIFIED),
+    ],
+)
+async def test_a_type_alone_says_nothing_of_a_small_function(
+    project: Any, code: str, test: str, verdict: Verdict
+) -> None:
+    project.has({"small.py": code})
+    text = f"from small import f\n\n\ndef test_f():\n    {test}\n"
+    result = await project.judge({"tests/test_small.py": text}, files=("small.py",))
+    assert result.verdict is verdict, result.notes

@@ -355,6 +355,8 @@ def _share(outcome: MutationOutcome) -> str:
     """Return how many changes are noticed by comparing: running into an error needs no look at a value."""
     result = outcome.result
     assert result is not None  # noqa: S101 - something was judged
+    if outcome.score is not None and outcome.score.sees_only_types:
+        return "only results of another type, and no other value of the same type"
     if outcome.score is not None and outcome.score.sees_only_replaced:
         return "only results that were replaced as a whole, and none of the other small changes"
     return f"{result.killed - result.blind} of {_changes(result.viable - result.blind)} by comparing a value"

@@ -246,6 +246,11 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
             more = await run_mutants(lanes[:1], recorded, further.runs, seconds=left)
             score = planning.without_busy(score, further, more.results)
             results += more.results
+    if typed := planning.of_same_type(score.only_replaced, planned, sources):
+        left = max(_LEAST_SECONDS, deadline - loop.time())
+        more = await run_mutants(lanes[:1], recorded, typed, seconds=left)
+        missed = all(result.status is MutantStatus.SURVIVED for result in more.results)
+        score = dataclasses.replace(score, sees_only_types=missed)
     result = _as_result(request, planned, score, names)
     unreached = _unreached(planned, runs.results)
     lines = sorted({(path, mutant.line) for path, mutant in unreached})[:_MOST_SHOWN]

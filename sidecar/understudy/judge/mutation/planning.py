@@ -19,6 +19,7 @@ from understudy.judge.mutation.mutant_runs import MutantResult, PlannedRun
 from understudy.model.evidence.checks import MutantStatus
 from understudy.mutants.controls import decoy, sham_mutants
 from understudy.mutants.generate import Mutant, mutants_of, still_parses
+from understudy.mutants.test_code.expectations import other_value
 
 _MOST_DECOYS = 3
 """Most files that get a decoy."""
@@ -26,6 +27,7 @@ _MOST_DECOYS = 3
 _REPLACED = "return"
 """The operator that replaces what a function returns."""
 _LEAST_MISSED = 3
+_MOST_OF_SAME_TYPE = 3
 
 _MOST_FURTHER_RUNS = 100
 """Most runs at once of tests that noticed nothing in the sample."""
@@ -101,6 +103,8 @@ class MutationScore:
     """Tests that failed on a sham mutant: they look at the source, count their runs, or fail at random."""
     idle: tuple[str, ...]
     """Tests that ran on mutants and killed none."""
+    sees_only_types: bool = False
+    """Results that were replaced by others of their type are not noticed."""
 
     @property
     def share(self) -> float:
@@ -119,9 +123,14 @@ class MutationScore:
 
         For most of these, a look at the type is enough. One or two other changes prove nothing: they may be equivalent.
         """
-        by_value = [result.mutant.operator for result in self.noticed if not result.crashed]
         missed = sum(result.mutant.operator != _REPLACED for result in self.survivors)
-        return bool(by_value) and set(by_value) == {_REPLACED} and missed >= _LEAST_MISSED
+        return self.sees_only_types or (bool(self.only_replaced) and missed >= _LEAST_MISSED)
+
+    @property
+    def only_replaced(self) -> list[MutantResult]:
+        """Return the results that were replaced as a whole and noticed; none if another change was noticed by value."""
+        by_value = [result for result in self.noticed if not result.crashed]
+        return by_value if all(result.mutant.operator == _REPLACED for result in by_value) else []
 
 
 def plan(
@@ -252,6 +261,20 @@ def without_busy(score: MutationScore, further: FurtherRuns, results: Sequence[M
         settled = result.killers or result.status in {MutantStatus.SURVIVED, MutantStatus.COMPILE_ERROR}
         busy.update(() if settled else run.tests)
     return replace(score, idle=tuple(test for test in score.idle if test not in busy))
+
+
+def of_same_type(
+    results: Iterable[MutantResult], planned: MutationPlan, sources: Mapping[str, bytes]
+) -> list[PlannedRun]:
+    """Return runs in which the same results are replaced by others of their type, in languages that can say so."""
+    runs = []
+    for result in list(results)[:_MOST_OF_SAME_TYPE]:
+        mutant = result.mutant
+        text = other_value(result.path, sources[result.path][mutant.start : mutant.end])
+        if text is not None:
+            tests = planned.reached[result.path, mutant]
+            runs.append(PlannedRun(path=result.path, mutant=replace(mutant, text=text), tests=tests))
+    return runs
 
 
 def _executed(planned: int, judged: Sequence[MutantResult]) -> int:

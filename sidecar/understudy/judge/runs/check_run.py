@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -43,6 +44,8 @@ _MOST_WRONG_FILES = 20
 _MOST_NAMED = 5
 _MOST_FAILED = 100
 _REPORT = "runner.json"
+_FAKETIME = ("usr/lib/*/faketime/libfaketimeMT.so.1", "usr/lib*/faketime/libfaketimeMT.so.1")
+"""Where distributions install libfaketime, the variant for programs with several threads."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +59,25 @@ class Variation:
     time_zone: str
     order_option: bool = True
     """Give runners that are not Python's their own option for the order."""
+    days: int = 0
+    """How many days later it seems to be, where the machine has libfaketime."""
 
     def arguments(self, runner: TestRunner) -> list[str]:
         """Return the options that change the order of the tests of a runner."""
         options = runner.order_options if self.order_option else ()
         return [option.format(seed=self.order_seed) for option in options]
+
+    def variables(self) -> dict[str, str]:
+        """Return the variables that make these circumstances."""
+        later = {"LD_PRELOAD": faketime(), "FAKETIME": f"+{self.days}d", "DONT_FAKE_MONOTONIC": "1"}
+        return {"PYTHONHASHSEED": str(self.hash_seed), "TZ": self.time_zone, **(later if self.days else {})}
+
+
+@functools.cache
+def faketime() -> str:
+    """Return the path of libfaketime, which shows programs another date; empty if the machine does not have it."""
+    found = sorted(path for pattern in _FAKETIME for path in Path("/").glob(pattern))
+    return str(found[0]) if found else ""
 
 
 class SpareSlot(Protocol):
@@ -194,8 +211,7 @@ async def run_once(
     environment = environment_of(plan.check, setting)
     if variation is not None:
         pinned = plan.check.env or {}
-        varied = {"PYTHONHASHSEED": str(variation.hash_seed), "TZ": variation.time_zone}
-        environment |= {name: value for name, value in varied.items() if name not in pinned}
+        environment |= {name: value for name, value in variation.variables().items() if name not in pinned}
     timeout = plan.check.timeout_seconds or DEFAULT_TIMEOUT_SECONDS
     probe = None if bare else await asyncio.to_thread(write_probe, folder)
     try:

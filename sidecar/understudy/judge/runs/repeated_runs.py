@@ -2,7 +2,8 @@
 
 New tests run in fresh processes, in another order, with another hash seed, at another time zone: a test that passes
 once and fails once is flaky. The zones are 26 hours apart, so that in at least one run the local date differs from the
-first run's. If a probe reported the first run, the last one is without it, so Python tests have their own order there.
+first run's. Where the machine has libfaketime, one run is a year later: a test may pass only until New Year. If a probe
+reported the first run, the last one is without it, so Python tests have their own order there.
 
 A run without the probe must agree with what the probe reported in exit code and counts. A disagreement is repeated,
 with and without the probe, so that a flaky check is not mistaken for one that deceives.
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from understudy.judge.outcomes.observations import Counts
-from understudy.judge.runs.check_run import CheckOutcome, Variation
+from understudy.judge.runs.check_run import CheckOutcome, Variation, faketime
 from understudy.judge.runs.judged_tree import JudgedTree
 from understudy.judge.runs.runner_registry import PreparedCheck
 
@@ -31,6 +32,9 @@ LONGEST_CHECK_SECONDS = 600.0
 """A check that takes longer is not repeated."""
 
 _MOST_NAMES = 10
+_A_YEAR = 366
+_LATER_RUN = 1
+"""The number of the run that is a year later, from 0."""
 
 _ZONES = (("Etc/GMT-14", "<+14>-14"), ("Etc/GMT+12", "<-12>12"), ("Asia/Kathmandu", "<+0545>-5:45"))
 """Names, and the same as a POSIX rule for machines without a time zone database."""
@@ -72,6 +76,7 @@ def variations(seed: str) -> list[Variation]:
                 order_seed=order,
                 hash_seed=chance.randrange(1, 1 << 32),
                 time_zone=zone if (_DATABASE / zone).exists() else rule,
+                days=_A_YEAR if number == _LATER_RUN and faketime() else 0,
             )
         )
     return circumstances
@@ -153,7 +158,8 @@ async def _confirmed(run: Run, first: CheckOutcome, variation: Variation, steady
 def describe(variation: Variation) -> str:
     """Return the circumstances of a run as text, with what it takes to repeat it."""
     order = "in reverse order" if variation.order == "reversed" else "in another order"
-    return f"{order}, with PYTHONHASHSEED={variation.hash_seed} TZ={variation.time_zone}"
+    later = f" FAKETIME=+{variation.days}d" if variation.days else ""
+    return f"{order}, with PYTHONHASHSEED={variation.hash_seed} TZ={variation.time_zone}{later}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -234,6 +234,20 @@ def _is_plain(value: Node) -> bool:
 
 
 def _wrapped(language: Language, value: Node) -> Edit | None:
+    other = _other_value(language, value.text or b"")
+    return (value.start_byte, value.end_byte, other) if other is not None else None
+
+
+def other_value(path: str, expression: bytes) -> bytes | None:
+    """Return an expression for another value of the type that ``expression`` has, where it is run.
+
+    Of types that are not built in, it is a text. None in languages in which that cannot be written.
+    """
+    language = language_of(path)
+    return _other_value(language, expression) if language is not None else None
+
+
+def _other_value(language: Language, expression: bytes) -> bytes | None:
     match language.name:
         case "python":
             wrong = _WRONG_PYTHON
@@ -243,7 +257,7 @@ def _wrapped(language: Language, value: Node) -> Edit | None:
             wrong = _WRONG_SCRIPT % ": any"
         case _:
             return None
-    return value.start_byte, value.end_byte, f"{wrong}({text_of(value)})".encode("utf-8", "surrogateescape")
+    return b"%s(%s)" % (wrong.encode(), expression)
 
 
 def _parts(condition: Node, kind: str, operator: str) -> Iterator[Node]:
