@@ -120,6 +120,8 @@ export const RESERVATIONS = [
   "little_executed",
   /** No test notices some of the changed places. */
   "change_not_tested",
+  /** No test fails on the code of the base and passes on the result's, although the recipe repairs something. */
+  "problem_not_shown",
   /** A test fails when only a comment, or a value that nothing reads, is added to the code. */
   "looks_at_source",
   /** Files outside the worktree changed while the agent or a check ran, and no editor reported that it saved them. */
@@ -424,6 +426,10 @@ export const RESERVATION_REASONS: Record<Reservation, { readonly reason: string;
   "change_not_tested": {
     "reason": "no test notices some of the changed places",
     "advice": "take the others with `understudy accept ID --verified`; read these, or ask for tests of them"
+  },
+  "problem_not_shown": {
+    "reason": "no test fails on the code as it was and passes on the result",
+    "advice": "ask for a test that fails without the fix, or try it yourself before you rely on it"
   },
   "looks_at_source": {
     "reason": "a test fails when only the text of the code changes, not what it does",
@@ -884,8 +890,8 @@ export interface Recipe {
   appliesTo: AppliesTo;
   /** What it cannot do without: a `file` to work on, which a request must name; a `task`, which frontends ask for. */
   needs?: ("file" | "task")[];
-  /** `new_tests`: by the tests that the result adds, and by which small changes of the code they notice. */
-  judgedBy?: "checks" | "new_tests";
+  /** `new_tests`: by the tests that the result adds, and by which small changes of the code they notice. `failing_test`: by the checks, and by a test that fails on the code of the base and passes on the result's. */
+  judgedBy?: "checks" | "new_tests" | "failing_test";
   /** What its result changes. Only `code` is sent back because of a check that failed before the work, too. */
   changes?: "code" | "documentation" | "tests";
   /** How editors offer it; absent: by its title. */

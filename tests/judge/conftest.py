@@ -202,7 +202,7 @@ class Project:
                 returns="tree",
                 writes=writes,
                 applies_to=AppliesTo(on=["file"]),
-                judged_by="new_tests" if recipe == "tests" else "checks",
+                judged_by={"tests": "new_tests", "fix": "failing_test"}.get(recipe, "checks"),
                 scope=Scope.BUILTIN,
             ),
             tree=self.tree,

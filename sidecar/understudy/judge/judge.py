@@ -138,6 +138,8 @@ class _Judge:
         self._changes: list[Change] = []
         self._tree_id = ""
         self._detected = False
+        self._repaired = False
+        """A test of a required check fails on the code of the base and passes on the result's."""
         self._clean_at: str | None = None
         """The commit that the worktree is at; None once a program ran in it."""
         self._pending: list[str] = []
@@ -146,6 +148,10 @@ class _Judge:
     @property
     def _writes_tests(self) -> bool:
         return self._request.recipe.judged_by == "new_tests"
+
+    @property
+    def _repairs(self) -> bool:
+        return self._request.recipe.judged_by == "failing_test"
 
     async def judge(self) -> Judgement:
         request = self._request
@@ -174,6 +180,9 @@ class _Judge:
                 await request.after_check(results[-1])
         if not any(result.required for result in results):
             self._findings.reservations.add(Reservation.NO_CHECKS)
+        elif self._repairs and not self._repaired and any(result.ok for result in results if result.required):
+            text = "No test fails on the base's code and passes on the result's, so nothing shows what was repaired."
+            self._findings.reserve((Reservation.PROBLEM_NOT_SHOWN, text))
         self._findings.reserve(*await asyncio.to_thread(self._mutation.conclude))
         untested, places = await asyncio.to_thread(self._places.conclude)
         self._findings.reserve(*untested)
@@ -356,6 +365,8 @@ class _Judge:
             finding = await self._base_runs.judge_tests(plan, last, last.seconds)
         else:
             finding = await self._base_runs.judge_code(plan, last)
+            if self._repairs and not finding.red and not self._repaired:
+                self._repaired = await self._base_runs.shows_repair(plan, last, finding)
         self._findings.reserve(*finding.reservations)
         self._findings.note(*finding.notes, *([finding.red] if finding.red else []))
         return finding

@@ -66,6 +66,8 @@ class Reservation(enum.StrEnum):
     """The tests execute only a small part of the code under test."""
     CHANGE_NOT_TESTED = "change_not_tested"
     """No test notices some of the changed places."""
+    PROBLEM_NOT_SHOWN = "problem_not_shown"
+    """No test fails on the code of the base and passes on the result's, although the recipe repairs something."""
     LOOKS_AT_SOURCE = "looks_at_source"
     """A test fails when only a comment, or a value that nothing reads, is added to the code."""
     OUTSIDE_CHANGED = "outside_changed"
@@ -157,6 +159,10 @@ RESERVATIONS: dict[Reservation, tuple[str, str]] = {
     Reservation.CHANGE_NOT_TESTED: (
         "no test notices some of the changed places",
         "take the others with `understudy accept ID --verified`; read these, or ask for tests of them",
+    ),
+    Reservation.PROBLEM_NOT_SHOWN: (
+        "no test fails on the code as it was and passes on the result",
+        "ask for a test that fails without the fix, or try it yourself before you rely on it",
     ),
     Reservation.LOOKS_AT_SOURCE: (
         "a test fails when only the text of the code changes, not what it does",

@@ -116,8 +116,9 @@ class RecipeTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Where it is offered."""
     needs: list[typing.Literal["file", "task"]] | None = None
     """What it cannot do without: a `file` to work on, the `task` of a request. Editors ask for the task."""
-    judged_by: typing.Literal["checks", "new_tests"] = "checks"
-    """What decides about its result: the project's checks, or the tests that the result adds."""
+    judged_by: typing.Literal["checks", "new_tests", "failing_test"] = "checks"
+    """What decides about its result: the project's checks, the tests that the result adds, or checks of which a test
+    must fail on the code as it was."""
     changes: typing.Literal["code", "documentation", "tests"] = "code"
     """What its result changes. A check that failed before is repaired only if this is `code`."""
     action: RecipeAction | None = None

@@ -9,7 +9,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Protocol
@@ -18,7 +18,7 @@ import msgspec
 
 from understudy.judge.base_runs import earlier_tests
 from understudy.judge.base_runs.earlier_tests import without_unchanged_tests
-from understudy.judge.deciding import deciding_files
+from understudy.judge.deciding import deciding_files, restored_parts
 from understudy.judge.deciding.deciding_files import CODE_SUFFIXES, CheckFacts, Reason, Restored, Trees
 from understudy.judge.outcomes import observations
 from understudy.judge.outcomes.observations import Losses, Observed, OutcomeCache
@@ -33,6 +33,7 @@ from understudy.model.verdicts import Reservation
 _MOST_LISTED = 100
 """Most tests and files that a result lists."""
 _TESTS = frozenset({Reason.TEST, Reason.SUPPORT})
+_SCRIPTS = (".js", ".mjs", ".cjs", ".ts", ".mts")
 _TEST_NAME = re.compile(rb"^[ \t]*(?:async[ \t]+)?def[ \t]+(test\w*)[ \t]*\(", re.MULTILINE)
 
 
@@ -132,6 +133,31 @@ class BaseRuns:
                 return
         self._gone(run, green.observed, restored, finding)
 
+    async def shows_repair(self, plan: PreparedCheck, green: CheckOutcome, finding: Finding) -> bool:
+        """Return whether a check that passed fails on the code of the base, with the base's tests or the result's."""
+        limited = earlier_tests.with_time_limit(plan, green.seconds)
+        base = await self._base(limited, finding)
+        if observations.repaired(base, green.observed):
+            return True
+        commit = await self._compose_files(await asyncio.to_thread(self._code_before, plan, green))
+        trees = {await asyncio.to_thread(self._trial.tree.tree_of, ran) for ran in (self._trial.base, self._trial.head)}
+        if await asyncio.to_thread(self._trial.tree.tree_of, commit) in trees:
+            return False
+        run = await self._observe(limited, commit, finding, without_coverage=True)
+        return observations.repaired(run, green.observed)
+
+    def _code_before(self, plan: PreparedCheck, green: CheckOutcome) -> dict[str, bytes | None]:
+        """Return the code of the base, for ``compose``; tests, and what decides the check, stay as in the result."""
+        trees, facts = self._known(), self._facts(plan, green)
+        decide = {file.path: file.content is not None for file in deciding_files.decides(trees, facts)}
+        decide |= {file.path: False for file in deciding_files.supports(trees, facts)}
+        files: dict[str, bytes | None] = {path: None for _, path in trees.changes if path not in decide}
+        for path in (path for path, has_code in decide.items() if has_code):
+            old, new = trees.read_base(path), trees.read_result(path)
+            if old is not None and new is not None and restored_parts.may_have_tests(path, old):
+                files[path] = restored_parts.restored_tests(path, new, old)
+        return files
+
     async def judge_tests(self, plan: PreparedCheck, green: CheckOutcome, seconds: float) -> Finding:
         """Judge a check that passed, of the recipe ``tests``: without the result's configuration, then older tests.
 
@@ -196,10 +222,13 @@ class BaseRuns:
         return not any(deciding_files.is_test_file(path, self._trial.test_patterns) for path in base)
 
     def _is_incomplete(self, run: Observed) -> bool:
-        """Return whether a run that names Python tests may miss one that is in a file of the base.
+        """Return whether a run that names tests may miss one that is in a file of the base.
 
-        Code can take tests out of a run before they are collected; whether they run at all, the base shows.
+        Code can take tests out of a run before they are collected; whether they run at all, the base shows. Node names
+        a file as if it were a test if the file registers none.
         """
+        if any(test.strip().endswith(_SCRIPTS) for test in run.outcomes):
+            return True
         functions = {observations.function_of(test) for test in run.outcomes if "::" in test and ".py" in test}
         if not functions:
             return False
@@ -219,9 +248,8 @@ class BaseRuns:
     async def _same_tree(self, plan: PreparedCheck, green: CheckOutcome, finding: Finding) -> None:
         """Judge a result that restores nothing: one run is enough unless it shows less than every test passing."""
         result = green.observed
-        hidden = any(test.strip().endswith((".js", ".mjs", ".cjs", ".ts", ".mts")) for test in result.outcomes)
         unseen = result.passed is None and earlier_tests.runs_tests(plan.check.argv)
-        if not (result.skipped or result.passed == 0 or hidden or unseen or self._inline_tests()) and not (
+        if not (result.skipped or result.passed == 0 or unseen or self._inline_tests()) and not (
             await asyncio.to_thread(self._is_incomplete, result)
         ):
             return
@@ -466,7 +494,9 @@ class BaseRuns:
         return self._trees
 
     async def _compose(self, restored: Iterable[Restored]) -> str:
-        files = deciding_files.contents(restored)
+        return await self._compose_files(deciding_files.contents(restored))
+
+    async def _compose_files(self, files: Mapping[str, bytes | None]) -> str:
         commit = await asyncio.to_thread(self._trial.tree.compose, self._trial.head, self._trial.base, files)
         self._composed(commit, files)
         return commit

@@ -374,6 +374,22 @@ def given_up(before: Observed, after: Observed) -> Losses:
     return Losses(tests=tests, earlier=len(before.outcomes))
 
 
+def repaired(before: Observed, after: Observed) -> bool:
+    """Return whether something that fails in ``before`` passes in ``after``: a test, or the check if no test fails.
+
+    A test that could not be loaded, or was not reached within the time, counts as failed.
+    """
+    if before.green or not (before.started and after.green):
+        return False
+    failed = [test for test, outcome in before.outcomes.items() if outcome == FAILED]
+    names_passing = bool(after.passing)
+    if any(after.outcomes.get(test, MISSING if names_passing else PASSED) == PASSED for test in failed):
+        return True
+    if before.unbuilt or before.timed_out:
+        return not names_passing or any(test not in before.outcomes for test in after.passing)
+    return not failed
+
+
 def _total(run: Observed) -> int:
     return (run.passed or 0) + (run.failed or 0) + (run.skipped or 0)
 

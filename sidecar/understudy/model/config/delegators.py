@@ -306,8 +306,9 @@ class Recipe(Wire, kw_only=True):
     applies_to: AppliesTo
     needs: list[Literal["file", "task"]] | None = None
     """What it cannot do without: a `file` to work on, which a request must name; a `task`, which frontends ask for."""
-    judged_by: Literal["checks", "new_tests"] = "checks"
-    """`new_tests`: by the tests that the result adds, and by which small changes of the code they notice."""
+    judged_by: Literal["checks", "new_tests", "failing_test"] = "checks"
+    """`new_tests`: by the tests that the result adds, and by which small changes of the code they notice.
+    `failing_test`: by the checks, and by a test that fails on the code of the base and passes on the result's."""
     changes: Literal["code", "documentation", "tests"] = "code"
     """What its result changes. Only `code` is sent back because of a check that failed before the work, too."""
     action: RecipeAction | None = None
