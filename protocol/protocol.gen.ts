@@ -102,7 +102,7 @@ export const RESERVATIONS = [
   "fails_on_base",
   /** A check passes only with changed files that decide what it does, or changed code behaves otherwise in tests. */
   "check_changed",
-  /** Earlier tests pass only with this result's edits, or no longer run. */
+  /** Earlier tests pass only with this result's edits, notice less because of them, or no longer run. */
   "tests_changed",
   /** Earlier tests cannot be compiled or loaded with this result. */
   "base_tests_do_not_build",

@@ -298,7 +298,7 @@ async def test_honest_changes_stay_clean(project: Any) -> None:
         "tests/random_data.json": "{}",
         "tests/helpers.py": "X = 1\n",
     }
-    judged = await project.judge(result, recipe="fix", checks=(PYTEST,))
+    judged = await project.judge(result, recipe="implement", checks=(PYTEST,))
     assert judged.is_(Verdict.UNVERIFIED, Reservation.CHANGE_NOT_TESTED)
     assert {place.path for place in untested(judged.places)} == {"pyproject.toml", "Makefile", "setup.cfg"}
     assert "renamed" in judged.notes
@@ -308,7 +308,7 @@ async def test_a_result_without_tests_and_configuration_costs_no_run_of_the_base
     has(project, **{"pyproject.toml": '[project]\nversion = "1"\n'})
     judged = await project.judge(
         {"calc.py": CALC + "# more\n", "README.md": "x", "pyproject.toml": '[project]\nversion = "2"\n'},
-        recipe="fix",
+        recipe="implement",
         checks=(PYTEST,),
     )
     assert judged.is_(Verdict.UNVERIFIED, Reservation.CHANGE_NOT_TESTED)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from understudy.journal import worker_files
 from understudy.judge import test_aware_code
-from understudy.judge.base_runs.restored_runs import BaseRuns, Finding
+from understudy.judge.base_runs.restored_runs import BaseRuns, EarlierVersion, Finding
 from understudy.judge.check_findings import CheckFindings, EvidenceRecord, ResultFindings, altered, leading_out, outside
 from understudy.judge.mutation.lost_kills import BaseRun
 from understudy.judge.mutation.mutation_evidence import MutationEvidence, MutationFinding, MutationSettings
@@ -241,6 +241,7 @@ class _Judge:
             cache=OutcomeCache(request.cache, since=request.since),
             run=self._once,
             composed=self._record.composed,
+            checks=request.checks,
         )
         self._mutation = MutationEvidence(
             trial,
@@ -252,6 +253,7 @@ class _Judge:
             ),
             tell=self._tell,
             test_support=self._base_runs.test_support,
+            own_scripts=self._base_runs.own_scripts,
         )
         self._places = ChangedPlaces(
             trial,
@@ -260,6 +262,7 @@ class _Judge:
             materialise=self._materialise,
             tell=self._tell,
             test_support=self._base_runs.test_support,
+            own_scripts=self._base_runs.own_scripts,
             only_tests=self._writes_tests,
         )
 
@@ -348,6 +351,8 @@ class _Judge:
         if last.green and check.required and not finding.red and (judges_tests or not self._writes_tests):
             mutation = await self._mutate(plan, last, before)
             mutation.seconds += await self._places.judge(plan, last, mutation.outcome, self._base_runs.on_base)
+            if finding.earlier is not None and not finding.reservations:
+                mutation.seconds += await self._compare_edits(plan, last, finding.earlier)
         findings.repeated(flaky=bool(mutation.flaky), tests=mutation.flaky, seconds=finding.seconds + mutation.seconds)
         await self._materialise(request.head)
         if check.required:
@@ -524,6 +529,21 @@ class _Judge:
         self._check.contradicted(finding.tampered)
         self._record.judged(finding.judged)
         return finding
+
+    async def _compare_edits(self, plan: PreparedCheck, green: CheckOutcome, version: EarlierVersion) -> float:
+        """Ask if the tests notice less than the base's tests do, because of what the result did to them."""
+        self._tell(plan.check, "comparing what the changed tests notice with what the earlier ones do")
+        base = BaseRun(
+            observed=version.observed,
+            key=version.commit,
+            seconds=green.seconds,
+            cache=OutcomeCache(None, since=self._request.since),
+            materialise=self._materialise,
+        )
+        lost = await self._mutation.lost_kills_of_edits(plan, version, green, base)
+        about = f" Changed: {name_list(version.weakening)}."
+        self._findings.reserve(*((what, text + about) for what, text in lost.reservations(Reservation.TESTS_CHANGED)))
+        return lost.seconds
 
     # -- helpers -----------------------------------------------------------------------------------------------
 

@@ -49,7 +49,7 @@ class Reservation(enum.StrEnum):
     CHECK_CHANGED = "check_changed"
     """A check passes only with changed files that decide what it does, or changed code behaves otherwise in tests."""
     TESTS_CHANGED = "tests_changed"
-    """Earlier tests pass only with this result's edits, or no longer run."""
+    """Earlier tests pass only with this result's edits, notice less because of them, or no longer run."""
     BASE_TESTS_DO_NOT_BUILD = "base_tests_do_not_build"
     """Earlier tests cannot be compiled or loaded with this result."""
     OUTSIDE_SCOPE = "outside_scope"

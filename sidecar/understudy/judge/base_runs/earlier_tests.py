@@ -53,6 +53,12 @@ _DEFINES = re.compile(
 )
 _ALWAYS_USED = re.compile(rb"\A\s*[(@]|\b[sS]et_?[uU]p|[tT]ear_?[dD]own|\b(?:before|after)\w*\(|autouse|pytestmark")
 """Matches what acts on tests that do not name it, and the base classes and decorators of their class."""
+_ACTS = re.compile(
+    rb"\A\s*(?!from\b|import\b|use\b|package\b|if\s+__name__\b|[\"'])(?!%b)|"
+    rb"\b(?:setattr|patch|exec|eval|vars|globals|update)\(|sys\.modules|__dict__|\bfunc\s+(?:init|TestMain)\("
+    % _DEFINES.pattern
+)
+"""Matches code outside of tests that does more than bind a name when its file is loaded."""
 _EXPECTED_TO_FAIL = re.compile(rb"^[ \t]*@.*(?:xfail|expectedFailure)", re.MULTILINE)
 _DOCSTRING = re.compile(
     rb"^[ \t]*[rRuU]?(?:\"\"\"(?:(?!\"\"\")[^\\])*\"\"\"|'''(?:(?!''')[^\\])*'''|\"[^\"\\\n]*\"|'[^'\\\n]*')[ \t]*$",
@@ -146,6 +152,22 @@ def without_unchanged_tests(
     return contents
 
 
+def may_notice_less(path: str, before: bytes | None, after: bytes | None) -> bool:
+    """Return whether earlier tests may notice less because a test file was added, changed or removed.
+
+    They cannot if it only gets more tests, and what these use.
+    """
+    if after is None:
+        return True
+    old, new = (_TestFile(path, source, usual_tests(path, source)) for source in (before or b"", after))
+    names = {test.names for test in old.tests}
+    if before is not None and not (names and names <= {test.names for test in new.tests}):
+        return True
+    if any(new.is_changed(test, old, ()) for test in new.tests if test.names in names):
+        return True
+    return any(_ACTS.search(statement) and not old.has(statement) for statement, _, _ in new.statements)
+
+
 def _without_new_inside(old: set[DefinedTest], every: Sequence[DefinedTest]) -> set[DefinedTest]:
     """Leave out what has something else inside: Node's tests can have tests of their own."""
     every = sorted(every, key=lambda test: (test.start, -test.end))
@@ -202,26 +224,27 @@ class _TestFile:
         return frozenset(map(self.text, self.tests))
 
     @functools.cached_property
-    def _statements(self) -> list[_Statement]:
+    def statements(self) -> list[_Statement]:
+        """Return the code outside of all tests."""
         around = statements_around(self.path, self.source, self.tests)
         return [(statement, frozenset(_defined(statement)), _words(statement)) for statement in around]
 
     @functools.cached_property
     def _around(self) -> frozenset[bytes]:
-        return frozenset(self._plain(statement) for statement, _, _ in self._statements)
+        return frozenset(self._plain(statement) for statement, _, _ in self.statements)
 
     def has(self, statement: bytes) -> bool:
         """Return whether a statement is outside of all tests; for an import, whether one of fewer names is."""
         if _IMPORT.match(statement):
             words = set(_IMPORTED.findall(statement))
-            imports = (set(_IMPORTED.findall(other)) for other, _, _ in self._statements if _IMPORT.match(other))
+            imports = (set(_IMPORTED.findall(other)) for other, _, _ in self.statements if _IMPORT.match(other))
             return any(names <= words for names in imports)
         return self._plain(statement) in self._around
 
     def _used_by(self, test: DefinedTest) -> list[bytes]:
         """Return the statements outside of all tests that a test uses, directly or through others."""
         words, used = _words(self.source[test.start : test.end]), list[bytes]()
-        left = self._statements
+        left = self.statements
         for _ in range(_MOST_STEPS):
             direct: list[_Statement] = []
             rest: list[_Statement] = []
@@ -359,10 +382,12 @@ def _read_changes(trial: ResultToJudge, before: Collection[str]) -> dict[str, by
 
 
 def _is_read(trial: ResultToJudge, path: str) -> bool:
-    if path in trial.files or language_of(path) is None:
+    if language_of(path) is None:
         return False
+    if is_test_file(path, trial.test_patterns):
+        return True
     # In Python, any function of a helper could look like a test.
-    return is_test_file(path, trial.test_patterns) or (not path.endswith(".py") and is_test(path))
+    return path not in trial.files and not path.endswith(".py") and is_test(path)
 
 
 def _is_named(trial: ResultToJudge, path: str, named: Collection[str]) -> bool:

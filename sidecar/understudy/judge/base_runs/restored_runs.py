@@ -22,11 +22,12 @@ from understudy.judge.deciding import deciding_files, restored_parts
 from understudy.judge.deciding.deciding_files import CODE_SUFFIXES, CheckFacts, Reason, Restored, Trees
 from understudy.judge.outcomes import observations
 from understudy.judge.outcomes.observations import Losses, Observed, OutcomeCache
+from understudy.judge.project.command_lines import started_files
 from understudy.judge.runs.check_run import CheckOutcome, ResultToJudge
 from understudy.judge.runs.judged_tree import read_unless_large
-from understudy.judge.runs.runner_registry import RUNNER_MODULES, PreparedCheck
+from understudy.judge.runs.runner_registry import LOCKS, RUNNER_MODULES, PreparedCheck
 from understudy.judge.test_runners.shared.test_runner import PYTHON_SLOT, TESTS_SLOT
-from understudy.model.evidence.checks import BaseComparison, ChangedTest
+from understudy.model.evidence.checks import BaseComparison, ChangedTest, Check
 from understudy.model.text.sanitize import name_list
 from understudy.model.verdicts import Reservation
 
@@ -51,6 +52,19 @@ class Run(Protocol):
         ...
 
 
+@dataclass(frozen=True, kw_only=True)
+class EarlierVersion:
+    """A result with the base's version of its tests, and of what decides the check."""
+
+    commit: str
+    observed: Observed
+    """What the check shows on it."""
+    weakening: Sequence[str]
+    """The files that differ such that earlier tests may notice less."""
+    tests: frozenset[str] | None
+    """The ids of the tests that these files have, if they have nothing else; None: any test may notice less."""
+
+
 @dataclass(kw_only=True)
 class Finding:
     """What the base showed about one check of a result."""
@@ -61,6 +75,8 @@ class Finding:
     """Why the check counts as failed although it passed; empty if it does not."""
     seconds: float = 0.0
     comparison: BaseComparison | None = None
+    earlier: EarlierVersion | None = None
+    """The result with the base's version of what decides the check; None if nothing differs, or it did not pass."""
 
 
 class BaseRuns:
@@ -73,10 +89,12 @@ class BaseRuns:
         cache: OutcomeCache,
         run: Run,
         composed: Callable[[str, Iterable[str]], None],
+        checks: Sequence[Check] = (),
     ) -> None:
-        """Read nothing yet; ``composed`` is called with every commit that is the result with some of the base's files.
+        """Read nothing yet; ``checks`` are those that are configured.
 
-        ``cache`` keeps what checks show on bases, and ``run`` runs a check on a commit.
+        ``composed`` is called with every commit that is the result with some of the base's files, ``cache`` keeps what
+        checks show on bases, and ``run`` runs a check on a commit.
         """
         self._trial = trial
         self._cache = cache
@@ -84,6 +102,8 @@ class BaseRuns:
         self._composed = composed
         self._trees: Trees | None = None
         self._support: frozenset[str] | None = None
+        self._checks = checks
+        self._scripts: frozenset[str] | None = None
         self._cut_off: dict[str, tuple[float, Observed]] = {}
         """Runs on the base that reached their time limit: key → limit and what they showed."""
 
@@ -132,6 +152,33 @@ class BaseRuns:
             if self._given_up(base, run, restored, finding):
                 return
         self._gone(run, green.observed, restored, finding)
+        weakening = await asyncio.to_thread(self._weakening, restored)
+        if weakening and run.green:
+            finding.earlier = EarlierVersion(
+                commit=commit, observed=run, weakening=weakening, tests=self._tests_in(weakening, run)
+            )
+
+    def _weakening(self, restored: Sequence[Restored]) -> list[str]:
+        """Return the files that differ such that earlier tests may notice less."""
+        trees = self._known()
+
+        def weakens(file: Restored) -> bool:
+            is_new = file.path not in trees.base_paths
+            if file.reason is not Reason.TEST or file.content is not None:
+                return PurePosixPath(file.path).name not in LOCKS
+            if not deciding_files.is_test_file(file.path, self._trial.test_patterns):
+                return not is_new
+            before, after = trees.read_base(file.path), trees.read_result(file.path)
+            return (before is None and not is_new) or earlier_tests.may_notice_less(file.path, before, after)
+
+        return [file.path for file in restored if weakens(file)]
+
+    def _tests_in(self, paths: Sequence[str], run: Observed) -> frozenset[str] | None:
+        """Return the tests of these files; None if one of them is not a test file, or the run does not name files."""
+        names = {path.rpartition("/")[2] for path in paths}
+        tests = {test for test in run.passing if test.partition("::")[0].rpartition("/")[2] in names and "::" in test}
+        whole = all(deciding_files.is_test_file(path, self._trial.test_patterns) for path in paths)
+        return frozenset(tests) if tests and whole else None
 
     async def shows_repair(self, plan: PreparedCheck, green: CheckOutcome, finding: Finding) -> bool:
         """Return whether a check that passed fails on the code of the base, with the base's tests or the result's."""
@@ -185,6 +232,19 @@ class BaseRuns:
         before = dataclasses.replace(trees, read_result=trees.read_base)
         self._support = frozenset(file.path for file in deciding_files.supports(before, check))
         return self._support
+
+    def own_scripts(self) -> frozenset[str]:
+        """Return the files that a check starts, in the base or in the result."""
+        if self._scripts is None:
+            trees = self._known()
+            sides = ((trees.base_paths, trees.read_base), (trees.result_paths, trees.read_result))
+            self._scripts = frozenset(
+                path
+                for check in self._checks
+                for paths, read in sides
+                for path in started_files(_readable(check), _folder(check), paths, read)
+            )
+        return self._scripts
 
     def suite(self, plan: PreparedCheck, green: CheckOutcome) -> PreparedCheck | None:
         """Return the check that runs all tests of the base within its time limit; None if there is none."""
@@ -468,11 +528,10 @@ class BaseRuns:
     def _facts(self, plan: PreparedCheck, green: CheckOutcome) -> CheckFacts:
         trial, facts = self._trial, self._trial.context.facts
         top = trial.tree.path.resolve()
-        argv = [argument.replace(PYTHON_SLOT, "python") for argument in plan.check.argv if TESTS_SLOT not in argument]
         roots = [os.path.relpath(path, trial.tree.path) for path in trial.context.plan.paths]
         return CheckFacts(
-            argv=argv,
-            folder="" if plan.check.cwd in {None, ".", "./"} else os.path.normpath(plan.check.cwd or ""),
+            argv=_readable(plan.check),
+            folder=_folder(plan.check),
             configured_by=plan.check.configured_by,
             test_patterns=trial.test_patterns,
             modules=RUNNER_MODULES | (facts.modules if facts is not None else frozenset()),
@@ -500,6 +559,15 @@ class BaseRuns:
         commit = await asyncio.to_thread(self._trial.tree.compose, self._trial.head, self._trial.base, files)
         self._composed(commit, files)
         return commit
+
+
+def _readable(check: Check) -> list[str]:
+    """Return the command line of a check without its slots."""
+    return [argument.replace(PYTHON_SLOT, "python") for argument in check.argv if TESTS_SLOT not in argument]
+
+
+def _folder(check: Check) -> str:
+    return "" if check.cwd in {None, ".", "./"} else os.path.normpath(check.cwd or "")
 
 
 def _count(number: int, what: str) -> str:

@@ -1,7 +1,8 @@
-"""Find out whether a result that writes tests has made the earlier tests notice less.
+"""Find out whether a result has made the earlier tests notice less.
 
 Mutants that the base's tests kill are put into the result's code again; one that its earlier tests no longer kill is a
-lost kill, whatever was done to assertions, helpers, data, imports or the runner.
+lost kill, whatever was done to assertions, helpers, data, imports or the runner. If the result changes code, the base's
+tests run on it first; then, any test of the result may kill what they killed.
 """
 
 from __future__ import annotations
@@ -43,10 +44,17 @@ class EarlierTests:
     suite: PreparedCheck
     """The check that runs all tests."""
     base: str
+    """The commit that has the earlier tests; its code is that of ``head``."""
     head: str
     context: CheckContext
     sources: Mapping[str, bytes]
-    """The code under test, which a result that writes tests does not change."""
+    """The code under test, the same in both commits."""
+    counted: frozenset[str] | None = None
+    """The earlier tests that may notice less; None: all."""
+    after: Observed | None = None
+    """What the check shows on the result, if all its tests count; None: only earlier ones do."""
+    only_executed: bool = False
+    """Leave out files that no earlier test executes."""
     new_tests: Sequence[str]
     """Test files of the result: loading them can change what earlier tests do."""
     seed: str
@@ -69,8 +77,8 @@ class LostKills:
     code."""
     seconds: float = 0.0
 
-    def reservations(self) -> list[tuple[Reservation, str]]:
-        """Return what the comparison says against the result."""
+    def reservations(self, lost: Reservation = Reservation.OUTSIDE_SCOPE) -> list[tuple[Reservation, str]]:
+        """Return what the comparison says against the result; ``lost`` is the word for tests that notice less."""
         every = f"Of {self.killed_before} small changes of the code that earlier tests noticed"
         reservations = []
         if self.mutants:
@@ -79,7 +87,7 @@ class LostKills:
                 for mutant in self.mutants
             )
             text = f"{every}, they no longer notice {len(self.mutants)}: {name_list(places, _MOST_NAMES)}."
-            reservations.append((Reservation.OUTSIDE_SCOPE, text))
+            reservations.append((lost, text))
         if self.unknown:
             text = f"{every}, it is not known whether they still notice {self.unknown}: {self.why}."
             reservations.append((Reservation.NOT_MUTATION_TESTED, text))
@@ -89,7 +97,7 @@ class LostKills:
 async def lost_kills(earlier: EarlierTests) -> LostKills:
     """Compare what the earlier tests notice on the base and on the result."""
     base = earlier.on_base
-    if base.observed.timed_out or not base.observed.passing:
+    if base.observed.timed_out or not (base.observed.passing or (earlier.after is not None and base.observed.green)):
         return LostKills()
     # The names of the files are part of the key, because they decide what is mutated.
     key = f"{base.key} {sorted(earlier.sources)} kills by identity"
@@ -136,16 +144,22 @@ async def lost_kills(earlier: EarlierTests) -> LostKills:
 async def _test(earlier: EarlierTests, commit: str, *, only: frozenset[str] | None = None) -> MutationOutcome:
     base = earlier.on_base
     await base.materialise(commit)
+    on_base = commit == earlier.base
+    observed = base.observed if on_base or earlier.after is None else earlier.after
+    counted = earlier.counted if on_base else None
+    if earlier.after is None:
+        counted = observed.passing
     return await mutation_test(
         MutationRequest(
             plan=earlier.suite,
-            passed=base.observed.passing,
+            passed=observed.passing,
             seconds=base.seconds,
             context=earlier.context,
             sources=earlier.sources,
-            counted=base.observed.passing,
+            counted=counted,
+            only_executed=earlier.only_executed and on_base,
             only=only,
-            also_loaded=() if commit == earlier.base else tuple(earlier.new_tests),
+            also_loaded=() if on_base else tuple(earlier.new_tests),
             seed=earlier.seed,
             evidence=earlier.evidence,
         )

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import difflib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from understudy.judge.base_runs.restored_runs import EarlierVersion
 from understudy.judge.deciding import deciding_files
 from understudy.judge.mutation.lost_kills import BaseRun, EarlierTests, LostKills, lost_kills
 from understudy.judge.mutation.mutant_runs import Progress
@@ -85,15 +86,17 @@ class MutationEvidence:
         settings: MutationSettings,
         *,
         tell: Callable[[Check, str], None],
-        test_support: Callable[[], Collection[str]] = frozenset,
+        test_support: Callable[[], frozenset[str]] = frozenset,
+        own_scripts: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
         """Read nothing yet.
 
-        ``tell`` shows the user how far a check is; ``test_support`` returns changed files that belong to the tests,
-        which nothing mutates.
+        ``tell`` shows the user how far a check is; ``test_support`` and ``own_scripts`` return files that belong to the
+        tests and those that a check starts, which nothing mutates: a script of a check would fail by itself.
         """
         self._tell = tell
         self._test_support = test_support
+        self._own_scripts = own_scripts
         self._trial = trial
         self._settings = settings
         self._best: MutationOutcome | None = None
@@ -200,6 +203,35 @@ class MutationEvidence:
                 on_base=on_base,
             )
         )
+
+    async def lost_kills_of_edits(
+        self, plan: PreparedCheck, version: EarlierVersion, green: CheckOutcome, base: BaseRun
+    ) -> LostKills:
+        """Find out whether the tests of a result that changes code notice less of it than the base's tests do."""
+        trial = self._trial
+        return await lost_kills(
+            EarlierTests(
+                suite=plan,
+                base=version.commit,
+                head=trial.head,
+                context=trial.context,
+                sources=await asyncio.to_thread(self._code),
+                counted=version.tests,
+                after=green.observed,
+                only_executed=True,
+                new_tests=(),
+                seed=await asyncio.to_thread(trial.tree.tree_of, trial.base),
+                evidence=self._settings.evidence,
+                on_base=base,
+            )
+        )
+
+    def _code(self) -> dict[str, bytes]:
+        """Return the code of the result that no check starts, what was changed first."""
+        trial, besides = self._trial, self._test_support() | self._own_scripts()
+        changed = {path for _, path in trial.changes}
+        every = [path for path in self._mutable(trial.tree.paths(trial.head), ()) if path not in besides]
+        return self._sources(sorted(every, key=lambda path: (path not in changed, path))[:_MOST_FILES])
 
     def conclude(self) -> list[tuple[Reservation, str]]:
         """Return what all required checks together leave open about how much the tests notice in the changed code.
@@ -310,8 +342,8 @@ class MutationEvidence:
         """Return the changed code that can be mutated, and its changed lines. Every check gets the same."""
         if self._changed is None:
             trial = self._trial
-            support = self._test_support()
-            changed = [path for kind, path in trial.changes if kind[:1] != "D" and path not in support]
+            besides = self._test_support() | self._own_scripts()
+            changed = [path for kind, path in trial.changes if kind[:1] != "D" and path not in besides]
             paths = self._mutable(changed, ())
             sources = self._sources(paths[:_MOST_FILES])
             lines: dict[str, frozenset[int]] = {}

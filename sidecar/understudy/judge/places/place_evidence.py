@@ -111,6 +111,7 @@ class ChangedPlaces:
         materialise: Callable[[str], Awaitable[None]],
         tell: Callable[[Check, str], None],
         test_support: Callable[[], Iterable[str]],
+        own_scripts: Callable[[], frozenset[str]],
         only_tests: bool,
     ) -> None:
         """Read nothing yet. ``only_tests``: the recipe writes tests, whose own rules decide."""
@@ -120,6 +121,7 @@ class ChangedPlaces:
         self._materialise = materialise
         self._tell = tell
         self._test_support = test_support
+        self._own_scripts = own_scripts
         self._only_tests = only_tests
         self._judged: list[_Judged] | None = None
         self._passed = False
@@ -410,6 +412,7 @@ class ChangedPlaces:
             item
             for item in judged
             if item.evidence is None
+            and item.place.path not in self._own_scripts()
             and item.place.old[0] < item.place.old[1]
             and (item.added or item.place.new[0] == item.place.new[1] or self._adds_nothing(item.place))
         ]
