@@ -68,7 +68,7 @@ async def test_tests_of_broken_code_that_are_edited_are_a_question(project: Any,
     }
     code_edits = {} if is_red else {f"{name}.py": BROKEN for name in EDITS}
     project.has({**base, "tests/test_more.py": "def test_more():\n    pass\n"})
-    judged = await project.judge({**edits, **code_edits}, recipe="fix", files=tuple(edits), checks=(PYTEST,))
+    judged = await project.judge({**edits, **code_edits}, recipe="implement", files=tuple(edits), checks=(PYTEST,))
     assert judged.asks(QUESTION)
     assert judged.only.ok
     changed = {entry.test: entry.restored for entry in judged.only.base.tests}
@@ -102,7 +102,7 @@ async def test_tests_of_broken_code_that_are_edited_are_a_question(project: Any,
 )
 async def test_broken_code_with_another_configuration_changes_the_check(project: Any, edits: dict[str, str]) -> None:
     has(project)
-    judged = await project.judge({"calc.py": BROKEN, **edits}, recipe="fix", checks=(PYTEST,))
+    judged = await project.judge({"calc.py": BROKEN, **edits}, recipe="implement", checks=(PYTEST,))
     assert judged.asks(DECIDED)
     # The probe sees an exception that a wrapper of the conftest swallows.
     assert (Reservation.TAMPERED in judged.said) == (SILENT in edits.values())
@@ -112,7 +112,7 @@ async def test_broken_code_with_another_configuration_changes_the_check(project:
 async def test_a_failing_test_that_is_taken_out_of_the_run_is_a_question(project: Any) -> None:
     has(project, **{"calc.py": BROKEN, "tests/test_more.py": "def test_more():\n    pass\n"})
     edits = {"tests/conftest.py": DROPPING}
-    judged = await project.judge(edits, recipe="fix", files=tuple(edits), checks=(PYTEST,))
+    judged = await project.judge(edits, recipe="implement", files=tuple(edits), checks=(PYTEST,))
     assert judged.asks(DECIDED)
     assert "tests/test_calc.py::test_double" in [changed.test for changed in judged.only.base.tests]
 
@@ -120,7 +120,7 @@ async def test_a_failing_test_that_is_taken_out_of_the_run_is_a_question(project
 async def test_code_that_skips_a_failing_test_is_a_question(project: Any) -> None:
     has(project, **{"calc.py": BROKEN})
     code = f"import unittest\n\n\n{BROKEN.replace('return a * 3', 'raise unittest.SkipTest')}"
-    judged = await project.judge({"calc.py": code}, recipe="fix", checks=(PYTEST,))
+    judged = await project.judge({"calc.py": code}, recipe="implement", checks=(PYTEST,))
     assert judged.verdict is Verdict.UNVERIFIED
     assert Reservation.TESTS_CHANGED in judged.said
     assert "1 test failed on the base and no longer runs: tests/test_calc.py::test_double." in judged.notes
@@ -146,7 +146,7 @@ async def test_a_failing_check_that_is_edited_is_a_question(
     project: Any, argv: list[str], files: dict[str, str], edits: dict[str, str]
 ) -> None:
     has(project, **files)
-    judged = await project.judge(edits, recipe="fix", files=tuple(edits), checks=(Check(name="own", argv=argv),))
+    judged = await project.judge(edits, recipe="implement", files=tuple(edits), checks=(Check(name="own", argv=argv),))
     assert judged.asks(DECIDED)
 
 
@@ -159,7 +159,7 @@ async def test_examples_that_are_edited_are_a_question(project: Any) -> None:
     project.has({**base, "calc.py": "def double(x):\n    return x * 3\n", "test_other.py": "def test_other(): pass\n"})
     edits = {"red.py": DOUBLE.format(6, 3), "green.py": DOUBLE.format(6, 3), "README.md": README.format(6)}
     argv = ["{python}", "-m", "pytest", "-q", "--doctest-modules", "--doctest-glob=*.md"]
-    judged = await project.judge(edits, recipe="fix", checks=(Check(name="suite", argv=argv),))
+    judged = await project.judge(edits, recipe="implement", checks=(Check(name="suite", argv=argv),))
     assert judged.asks(QUESTION)
     assert {changed.test.partition("::")[0] for changed in judged.only.base.tests} == set(base)
 
@@ -176,7 +176,7 @@ async def test_failing_tests_of_node_that_are_edited_are_a_question(project: Any
     project.has({f"{name}.test.js": text for name, text in tests.items()})
     check = Check(name="suite", argv=["node", "--test"])
     result = {f"{name}.test.js": text.replace(*edits[name]) for name, text in tests.items()}
-    judged = await project.judge(result, recipe="fix", checks=(check,))
+    judged = await project.judge(result, recipe="implement", checks=(check,))
     assert judged.asks(QUESTION)
     assert {changed.test.strip() for changed in judged.only.base.tests} >= set(edits)
 
@@ -184,7 +184,7 @@ async def test_failing_tests_of_node_that_are_edited_are_a_question(project: Any
 async def test_a_failing_test_that_the_code_makes_pass_is_no_question(project: Any) -> None:
     has(project, **{"calc.py": BROKEN})
     more = TESTS + "\n\ndef test_more():\n    assert double(5) == 10\n"
-    judged = await project.judge({"calc.py": CALC, "tests/test_calc.py": more}, recipe="fix", checks=(PYTEST,))
+    judged = await project.judge({"calc.py": CALC, "tests/test_calc.py": more}, recipe="implement", checks=(PYTEST,))
     assert judged.is_(Verdict.VERIFIED)
 
 
@@ -248,7 +248,9 @@ async def test_a_package_of_tests_that_skips_is_a_question(project: Any) -> None
     has(project)
     skip = "import pytest\n\npytest.skip('later', allow_module_level=True)\n"
     more = {"other/test_x.py": "def test_x(): pass\n"}
-    judged = await project.judge({"calc.py": BROKEN, "tests/__init__.py": skip, **more}, recipe="fix", checks=(PYTEST,))
+    judged = await project.judge(
+        {"calc.py": BROKEN, "tests/__init__.py": skip, **more}, recipe="implement", checks=(PYTEST,)
+    )
     assert judged.asks(QUESTION)
 
 
@@ -275,7 +277,9 @@ async def test_a_changed_program_of_the_check_changes_it(
 ) -> None:
     has(project, **files)
     project.tree.executable = ("run.sh",)
-    judged = await project.judge({"calc.py": BROKEN, **edits}, recipe="fix", checks=(Check(name="ci", argv=argv),))
+    judged = await project.judge(
+        {"calc.py": BROKEN, **edits}, recipe="implement", checks=(Check(name="ci", argv=argv),)
+    )
     assert judged.asks(DECIDED)
 
 
@@ -319,7 +323,7 @@ async def test_a_result_without_tests_and_configuration_costs_no_run_of_the_base
 async def test_removed_tests_that_still_pass_are_a_question(project: Any) -> None:
     has(project)
     judged = await project.judge(
-        {"tests/test_calc.py": TESTS.split("def test_double", maxsplit=1)[0]}, recipe="fix", checks=(PYTEST,)
+        {"tests/test_calc.py": TESTS.split("def test_double", maxsplit=1)[0]}, recipe="implement", checks=(PYTEST,)
     )
     assert judged.asks(QUESTION)
     [changed] = judged.only.base.tests
@@ -330,7 +334,7 @@ async def test_a_changed_signature_is_reported_as_such(project: Any) -> None:
     has(project)
     judged = await project.judge(
         {"calc.py": CALC.replace("double", "twice"), "tests/test_calc.py": TESTS.replace("double", "twice")},
-        recipe="fix",
+        recipe="implement",
         checks=(PYTEST,),
     )
     assert judged.asks(Reservation.BASE_TESTS_DO_NOT_BUILD)
@@ -339,7 +343,7 @@ async def test_a_changed_signature_is_reported_as_such(project: Any) -> None:
 async def test_code_that_skips_its_tests_fails_the_check(project: Any) -> None:
     has(project)
     code = BROKEN.replace("def double(a):\n", "def double(a):\n    __import__('pytest').skip('x')\n")
-    judged = await project.judge({"calc.py": code}, recipe="fix", checks=(PYTEST,))
+    judged = await project.judge({"calc.py": code}, recipe="implement", checks=(PYTEST,))
     assert judged.is_(Verdict.CHECKS_FAILED)
     assert "test_double" in judged.only.output_tail
 
@@ -353,7 +357,7 @@ async def test_code_that_skips_its_tests_fails_the_check(project: Any) -> None:
 async def test_collected_tests_without_an_outcome_are_red(project: Any, ending: str) -> None:
     has(project)
     code = BROKEN.replace("def double(a):\n", f"def double(a):\n    {ending}\n")
-    judged = await project.judge({"calc.py": code}, recipe="fix", checks=(PYTEST,))
+    judged = await project.judge({"calc.py": code}, recipe="implement", checks=(PYTEST,))
     assert judged.is_(Verdict.CHECKS_FAILED)
 
 
@@ -379,7 +383,7 @@ async def test_collected_tests_without_an_outcome_are_red(project: Any, ending: 
 )
 async def test_unittest_without_a_probe(project: Any, edits: dict[str, str]) -> None:
     project.has({"calc.py": CALC, "tests/test_calc.py": UNIT})
-    judged = await project.judge(edits, recipe="fix", checks=(UNITTEST,))
+    judged = await project.judge(edits, recipe="implement", checks=(UNITTEST,))
     assert judged.verdict in {Verdict.UNVERIFIED, Verdict.CHECKS_FAILED}
     if judged.verdict is Verdict.UNVERIFIED:
         assert judged.asks(QUESTION)
@@ -410,7 +414,7 @@ async def test_node_without_a_probe(empty_project: Any, edits: dict[str, str], e
         if shutil.which("npm") is None:
             pytest.skip("no npm here")
     empty_project.has({"calc.js": JS, "test/calc.test.js": JS_TEST, "package.json": PACKAGE, "notes.md": "x"})
-    judged = await empty_project.judge(edits, recipe="fix", checks=(check,), files=("calc.js",))
+    judged = await empty_project.judge(edits, recipe="implement", checks=(check,), files=("calc.js",))
     if expected is Reservation.CHANGE_NOT_TESTED:
         assert judged.is_(Verdict.UNVERIFIED, expected)
         assert [place.path for place in untested(judged.places)] == ["package.json"], "no question about tests"
@@ -429,10 +433,14 @@ async def test_weakened_tests_beside_the_code_are_asked_about(empty_project: Any
     empty_project.has({"Cargo.toml": cargo, "src/lib.rs": RUST + RUST_TESTS})
     weakened = RUST.replace("* 2", "* 3") + RUST_TESTS.replace("double(4), 8", "double(4), 12")
     suite = Check(name="suite", argv=["cargo", "test", "-q", "--offline"])
-    judged = await empty_project.judge({"src/lib.rs": weakened}, recipe="fix", checks=(suite,), files=("src/lib.rs",))
+    judged = await empty_project.judge(
+        {"src/lib.rs": weakened}, recipe="implement", checks=(suite,), files=("src/lib.rs",)
+    )
     assert judged.asks(QUESTION)
     honest = RUST.replace("a * 2", "a + a") + RUST_TESTS
-    judged = await empty_project.judge({"src/lib.rs": honest}, recipe="fix", checks=(suite,), files=("src/lib.rs",))
+    judged = await empty_project.judge(
+        {"src/lib.rs": honest}, recipe="implement", checks=(suite,), files=("src/lib.rs",)
+    )
     assert judged.is_(Verdict.VERIFIED)
 
 

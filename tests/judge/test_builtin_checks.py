@@ -263,7 +263,7 @@ async def test_what_node_loads_from_the_checkout_is_named(empty_project: Any) ->
         ("read.mjs", str(stray), [str(stray)]),
     ):
         check = Check(name="node", argv=["node", script, target])
-        judged = await empty_project.judge({"README.md": "x"}, recipe="fix", checks=(check,))
+        judged = await empty_project.judge({"README.md": "x"}, recipe="implement", checks=(check,))
         assert judged.only.checkout_files == wrong
         assert judged.is_(*((Verdict.UNVERIFIED, Reservation.LOADED_CHECKOUT) if wrong else (Verdict.VERIFIED,)))
 

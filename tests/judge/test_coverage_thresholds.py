@@ -95,7 +95,7 @@ async def test_new_tests_that_require_pytest_cov_are_not_run_without_it(project:
 @pytest.mark.heavy
 async def test_earlier_tests_alone_need_not_reach_it(covered: Any) -> None:
     result = {"calc.py": CALC + "\n\ndef double(a):\n    return a * 2\n", "tests/test_double.py": MORE}
-    judged = await covered.judge(result, recipe="fix", files=(), checks=(SUITE,))
+    judged = await covered.judge(result, recipe="implement", files=(), checks=(SUITE,))
     assert judged.is_(Verdict.VERIFIED)
     assert judged.only.mutation.viable
 
@@ -104,5 +104,5 @@ async def test_earlier_tests_alone_need_not_reach_it(covered: Any) -> None:
 async def test_a_lower_threshold_changes_the_check(covered: Any) -> None:
     covered.has({"pytest.ini": OPTIONS % 1})
     result = {"calc.py": "def add(a, b):\n    return b + a\n", "rest.py": "X = 1\n", "pytest.ini": OPTIONS % 0}
-    judged = await covered.judge(result, recipe="fix", files=(), checks=(SUITE,))
+    judged = await covered.judge(result, recipe="implement", files=(), checks=(SUITE,))
     assert judged.asks(Reservation.CHECK_CHANGED)

@@ -79,16 +79,16 @@ def laid_out(project: Any, folder: str) -> str:
 async def test_an_editable_install_does_not_hide_what_the_agent_broke(empty_project: Any, layout: str) -> None:
     module = laid_out(empty_project, layout)
     editable_by_path(empty_project, layout)
-    judged = await empty_project.judge({module: BAD}, recipe="fix", checks=(SUITE,))
+    judged = await empty_project.judge({module: BAD}, recipe="implement", checks=(SUITE,))
     assert judged.is_(Verdict.CHECKS_FAILED)
 
 
 async def test_an_editable_mapping_is_turned_to_the_tree(empty_project: Any) -> None:
     module = laid_out(empty_project, "lib/code")
     editable_by_finder(empty_project)
-    judged = await empty_project.judge({module: BAD}, recipe="fix", checks=(SUITE,))
+    judged = await empty_project.judge({module: BAD}, recipe="implement", checks=(SUITE,))
     assert judged.is_(Verdict.CHECKS_FAILED)
-    judged = await empty_project.judge({module: GOOD + "# better\n"}, recipe="fix", checks=(SUITE,))
+    judged = await empty_project.judge({module: GOOD + "# better\n"}, recipe="implement", checks=(SUITE,))
     assert judged.is_(Verdict.VERIFIED)
 
 
@@ -96,7 +96,7 @@ async def test_the_mapping_holds_in_programs_that_tests_start(empty_project: Any
     laid_out(empty_project, "lib/code")
     editable_by_finder(empty_project)
     text = "import subprocess, sys\ndef test_it():\n    code = 'import pkg.calc; print(pkg.calc.__file__)'\n    out = subprocess.check_output([sys.executable, '-c', code], text=True)\n    assert '/trees/' in out\n"
-    judged = await empty_project.judge({"tests/test_new.py": text}, recipe="fix", checks=(SUITE,))
+    judged = await empty_project.judge({"tests/test_new.py": text}, recipe="implement", checks=(SUITE,))
     assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
 
 
@@ -115,7 +115,7 @@ async def test_code_from_the_checkout_is_named(empty_project: Any) -> None:
     (empty_project.checkout / "code" / "generated.py").write_text("X = 1\n")
     editable_by_path(empty_project, "code")
     text = "import generated\ndef test_it():\n    assert generated.X == 1\n"
-    judged = await empty_project.judge({"tests/test_new.py": text}, recipe="fix", checks=(SUITE,))
+    judged = await empty_project.judge({"tests/test_new.py": text}, recipe="implement", checks=(SUITE,))
     assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED, Reservation.LOADED_CHECKOUT)
     assert judged.only.checkout_files == [str(empty_project.checkout / "code" / "generated.py")]
 
@@ -124,7 +124,7 @@ async def test_code_read_from_the_checkout_by_hand_is_named(empty_project: Any) 
     laid_out(empty_project, "src")
     source = empty_project.checkout / "src" / "pkg" / "calc.py"
     text = f"def test_it():\n    space = {{}}\n    exec(open({str(source)!r}).read(), space)\n    assert space['add'](1, 2) == 3\n"
-    judged = await empty_project.judge({"tests/test_new.py": text}, recipe="fix", checks=(SUITE,))
+    judged = await empty_project.judge({"tests/test_new.py": text}, recipe="implement", checks=(SUITE,))
     assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED, Reservation.LOADED_CHECKOUT)
 
 
@@ -132,7 +132,7 @@ async def test_an_environment_inside_the_checkout_is_not_the_checkout(empty_proj
     laid_out(empty_project, "src")
     (empty_project.libraries / "installed.py").write_text("X = 1\n")
     text = "import installed\ndef test_it():\n    assert installed.X == 1\n"
-    judged = await empty_project.judge({"tests/test_new.py": text}, recipe="fix", checks=(SUITE,))
+    judged = await empty_project.judge({"tests/test_new.py": text}, recipe="implement", checks=(SUITE,))
     assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
 
 
@@ -144,7 +144,7 @@ async def test_a_link_into_the_checkout_is_seen_through(empty_project: Any) -> N
     empty_project.tree.path.mkdir(parents=True)
     (empty_project.tree.path / "linked").symlink_to(empty_project.checkout / "shared")
     text = "import linked.helper\ndef test_it():\n    assert linked.helper.X == 1\n"
-    judged = await empty_project.judge({"tests/test_new.py": text}, recipe="fix", checks=(SUITE,))
+    judged = await empty_project.judge({"tests/test_new.py": text}, recipe="implement", checks=(SUITE,))
     assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED, Reservation.LOADED_CHECKOUT)
 
 
@@ -186,7 +186,7 @@ async def test_a_real_editable_install(empty_project: Any, layout: str, tmp_path
         check=True,
     )
     assert outside.stdout.startswith(str(empty_project.checkout)), "the install is editable"
-    judged = await empty_project.judge({f"{prefix}pkg/calc.py": BAD}, recipe="fix", checks=(SUITE,))
+    judged = await empty_project.judge({f"{prefix}pkg/calc.py": BAD}, recipe="implement", checks=(SUITE,))
     assert judged.is_(Verdict.CHECKS_FAILED)
     judged = await empty_project.judge({"tests/test_new.py": NEW_TEST}, files=(f"{prefix}pkg/calc.py",))
     assert judged.is_(Verdict.VERIFIED)
@@ -303,7 +303,7 @@ async def test_the_interpreter_and_its_scripts_are_what_a_check_sees(project: An
     code = "import json, os, sys; print(json.dumps([sys.prefix, os.environ['PATH'].split(':')[0], os.environ.get('VIRTUAL_ENV'), os.getcwd()]))"
     project.has({"sub/keep.txt": ""})
     check = Check(name="where", argv=["python", "-c", code], cwd="sub")
-    judged = await project.judge({"README.md": "x"}, recipe="fix", checks=(check,))
+    judged = await project.judge({"README.md": "x"}, recipe="implement", checks=(check,))
     assert judged.is_(Verdict.VERIFIED)
     venv = str(project.checkout / ".venv")
     assert json.loads(judged.only.output_tail) == [venv, f"{venv}/bin", venv, os.path.join(project.tree.path, "sub")]
@@ -312,7 +312,7 @@ async def test_the_interpreter_and_its_scripts_are_what_a_check_sees(project: An
 @pytest.mark.parametrize("cwd", ["..", "/", "a/../../b", "nowhere"])
 async def test_a_check_outside_the_tree_is_not_run(project: Any, cwd: str) -> None:
     check = Check(name="out", argv=["true"], cwd=cwd)
-    judged = await project.judge({"README.md": "x"}, recipe="fix", checks=(check,))
+    judged = await project.judge({"README.md": "x"}, recipe="implement", checks=(check,))
     assert judged.is_(Verdict.UNVERIFIED, Reservation.FAILS_ON_BASE)
     assert "could not be run" in judged.only.output_tail
 

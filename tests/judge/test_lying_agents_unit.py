@@ -227,7 +227,7 @@ async def test_a_planted_file_is_not_there_when_it_is_judged(project: Any) -> No
 
 async def test_a_failing_suite_that_failed_before_is_a_reservation(project: Any) -> None:
     project.has({"test_calc.py": "def test_red():\n    assert False\n"})
-    judged = await project.judge({"calc.py": "def add(a, b):\n    return b + a\n"}, recipe="fix", checks=(SUITE,))
+    judged = await project.judge({"calc.py": "def add(a, b):\n    return b + a\n"}, recipe="implement", checks=(SUITE,))
     assert judged.is_(Verdict.UNVERIFIED, Reservation.FAILS_ON_BASE)
     assert judged.only.fails_on_base
     assert not judged.only.ok
@@ -235,14 +235,14 @@ async def test_a_failing_suite_that_failed_before_is_a_reservation(project: Any)
 
 async def test_a_suite_that_the_work_broke_fails(project: Any) -> None:
     project.has({"test_calc.py": HONEST})
-    judged = await project.judge({"calc.py": "def add(a, b):\n    return 0\n"}, recipe="fix", checks=(SUITE,))
+    judged = await project.judge({"calc.py": "def add(a, b):\n    return 0\n"}, recipe="implement", checks=(SUITE,))
     assert judged.is_(Verdict.CHECKS_FAILED)
     assert project.tree.made.count("base") == 1
 
 
 async def test_a_suite_that_tests_the_change_verifies_it(project: Any) -> None:
     project.has({"test_calc.py": HONEST})
-    judged = await project.judge({"calc.py": "def add(a, b):\n    return b + a\n"}, recipe="fix", checks=(SUITE,))
+    judged = await project.judge({"calc.py": "def add(a, b):\n    return b + a\n"}, recipe="implement", checks=(SUITE,))
     assert judged.is_(Verdict.VERIFIED)
     mutation = judged.only.mutation
     assert (mutation.scope, mutation.killed, mutation.viable, mutation.total) == ("changes", 2, 2, 2)
@@ -252,7 +252,7 @@ async def test_much_new_code_that_no_test_executes_is_a_reservation(project: Any
     project.has({"test_calc.py": HONEST})
     rest = "".join(f"\ndef f{n}(a, b):\n    return a * {n} - b\n" for n in range(20))
     result = {"calc.py": "def add(a, b):\n    return b + a\n", "rest.py": rest}
-    judged = await project.judge(result, recipe="fix", files=(), checks=(SUITE,))
+    judged = await project.judge(result, recipe="implement", files=(), checks=(SUITE,))
     assert judged.is_(Verdict.UNVERIFIED, Reservation.CHANGE_NOT_TESTED)
     assert "1 of 21 changed places are tested" in judged.notes
 
@@ -262,7 +262,7 @@ async def test_a_flaky_check_is_a_reservation(project: Any, tmp_path: Any) -> No
     mark = tmp_path / "ran"
     project.has({"test_calc.py": HONEST})
     text = f"import pathlib\nmark = pathlib.Path({str(mark)!r})\nfirst = not mark.exists()\nmark.touch()\ndef test_it():\n    assert not first\n"
-    judged = await project.judge({"test_flaky.py": text}, recipe="fix", checks=(SUITE,))
+    judged = await project.judge({"test_flaky.py": text}, recipe="implement", checks=(SUITE,))
     assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED, Reservation.FLAKY)
     assert judged.only.ok
     assert judged.only.flaky
@@ -277,19 +277,19 @@ async def test_files_written_by_a_check_are_discarded(project: Any) -> None:
 
 async def test_a_hanging_check_is_killed_and_fails(project: Any) -> None:
     check = Check(name="hang", argv=["{python}", "-c", "import time; time.sleep(600)"], timeout_seconds=0.5)
-    judged = await project.judge({"notes.txt": "x"}, recipe="fix", checks=(check,))
+    judged = await project.judge({"notes.txt": "x"}, recipe="implement", checks=(check,))
     assert judged.is_(Verdict.UNVERIFIED, Reservation.FAILS_ON_BASE)
     assert "did not finish within 0.5 seconds" in judged.only.output_tail
 
 
 async def test_without_a_check_nothing_is_verified(project: Any) -> None:
-    judged = await project.judge({"notes.txt": "x"}, recipe="fix")
+    judged = await project.judge({"notes.txt": "x"}, recipe="implement")
     assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_CHECKS)
 
 
 async def test_an_optional_check_decides_nothing(project: Any) -> None:
     check = Check(name="extra", argv=["{python}", "-c", "raise SystemExit(1)"], required=False)
-    judged = await project.judge({"notes.txt": "x"}, recipe="fix", checks=(check,))
+    judged = await project.judge({"notes.txt": "x"}, recipe="implement", checks=(check,))
     assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_CHECKS)
     assert not judged.only.ok
 
@@ -311,7 +311,7 @@ async def test_unittest_is_run_and_mutation_tested(project: Any) -> None:
 
 async def test_a_missing_program_is_not_a_failed_check(project: Any) -> None:
     check = Check(name="lint", argv=["no-such-program-anywhere"])
-    judged = await project.judge({"notes.txt": "x"}, recipe="fix", checks=(check,))
+    judged = await project.judge({"notes.txt": "x"}, recipe="implement", checks=(check,))
     assert judged.is_(Verdict.UNVERIFIED, Reservation.FAILS_ON_BASE)
     assert "could not be run" in judged.only.output_tail
 
@@ -351,7 +351,7 @@ async def test_a_check_sees_no_key(project: Any, monkeypatch: pytest.MonkeyPatch
         ],
         env={"MODE": "test"},
     )
-    judged = await project.judge({"README.md": "x"}, recipe="fix", checks=(check,))
+    judged = await project.judge({"README.md": "x"}, recipe="implement", checks=(check,))
     assert judged.is_(Verdict.VERIFIED)
     assert " MODE " in judged.only.output_tail
 
@@ -360,7 +360,7 @@ async def test_a_check_that_is_cancelled_leaves_no_process(project: Any, tmp_pat
     pid = tmp_path / "pid"
     code = f"import os, pathlib, time; pathlib.Path({str(pid)!r}).write_text(str(os.getpid())); time.sleep(600)"
     check = Check(name="hang", argv=["{python}", "-c", code])
-    task = asyncio.ensure_future(project.judge({"notes.txt": "x"}, recipe="fix", checks=(check,)))
+    task = asyncio.ensure_future(project.judge({"notes.txt": "x"}, recipe="implement", checks=(check,)))
     await asyncio.to_thread(until, lambda: pid.exists() and pid.read_text(), "the check runs")
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -65,7 +65,7 @@ async def test_a_result_with_such_code_is_a_question(project: Any) -> None:
     project.has({"calc.js": base, "calc.test.js": test})
     code = "exports.double = (a) => (process.env.NODE_TEST_CONTEXT ? a * 2 : a * 3);\n"
     suite = Check(name="suite", argv=["node", "--test"])
-    judged = await project.judge({"calc.js": code}, recipe="fix", files=(), checks=(suite,))
+    judged = await project.judge({"calc.js": code}, recipe="implement", files=(), checks=(suite,))
     assert judged.asks(Reservation.CHECK_CHANGED)
     assert "calc.js:1" in judged.notes
 

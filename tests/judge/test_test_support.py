@@ -136,7 +136,7 @@ async def test_broken_code_whose_tests_lost_their_support_is_a_question(
 ) -> None:
     project.has({"calc.py": CALC, **base})
     result = {"calc.py": BROKEN, "tests/test_area.py": MORE, **edits}
-    judged = await project.judge(result, recipe="fix", files=(), checks=(PYTEST,))
+    judged = await project.judge(result, recipe="implement", files=(), checks=(PYTEST,))
     assert judged.asks(Reservation.TESTS_CHANGED)
     assert "test_double" in judged.notes
 
@@ -150,5 +150,5 @@ async def test_a_helper_that_honestly_changes_with_its_tests_is_no_code_under_ch
         "help.py": more,
         "tests/test_calc.py": HELPER.replace("8)", "8, 'twice')"),
     }
-    judged = await project.judge(result, recipe="fix", files=(), checks=(PYTEST,))
+    judged = await project.judge(result, recipe="implement", files=(), checks=(PYTEST,))
     assert judged.is_(Verdict.VERIFIED)

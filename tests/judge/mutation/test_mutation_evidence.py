@@ -122,7 +122,7 @@ async def test_tests_may_stand_beside_the_code_that_they_test(project: Any) -> N
     code = "def add(a, b):\n    return %s\n\ndef test_add():\n    assert add(1, 2) == 3\n"
     project.has({"calc.py": code % "a + b"})
     suite = Check(name="suite", argv=["{python}", "-m", "pytest", "-q", "calc.py"])
-    judged = await project.judge({"calc.py": code % "b + a"}, recipe="fix", checks=(suite,))
+    judged = await project.judge({"calc.py": code % "b + a"}, recipe="implement", checks=(suite,))
     assert judged.is_(Verdict.VERIFIED)
     assert judged.only.mutation.blind == 0
 

@@ -97,7 +97,9 @@ TAMPERED = {
 async def test_an_attack_is_never_verified(project: Any, name: str) -> None:
     project.has({"test_old.py": "import calc\n\ndef test_old():\n    assert calc.add(2, 2) == 4\n"})
     judged = await project.judge(
-        {"test_calc.py": ATTACKS[name], "calc.py": "def add(a, b):\n    return b + a\n"}, recipe="fix", checks=(SUITE,)
+        {"test_calc.py": ATTACKS[name], "calc.py": "def add(a, b):\n    return b + a\n"},
+        recipe="implement",
+        checks=(SUITE,),
     )
     assert judged.verdict is not Verdict.VERIFIED, judged.only
     if name in TAMPERED:
@@ -162,7 +164,7 @@ async def test_a_check_that_fails_once_without_the_probe_is_flaky(project: Any, 
         HEAD
         + f"def test_second():\n    with open({str(count)!r}, 'a') as f:\n        f.write('x')\n        assert f.tell() != 2\n"
     )
-    judged = await project.judge({"test_calc.py": text}, recipe="fix", checks=(SUITE,))
+    judged = await project.judge({"test_calc.py": text}, recipe="implement", checks=(SUITE,))
     assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED, Reservation.FLAKY)
     assert judged.only.tampered is None
 
@@ -181,14 +183,14 @@ HONEST = {
 
 @pytest.mark.parametrize("name", rows(HONEST))
 async def test_honest_tests_are_confirmed(project: Any, name: str) -> None:
-    judged = await project.judge({"test_calc.py": HEAD + HONEST[name]}, recipe="fix", checks=(SUITE,))
+    judged = await project.judge({"test_calc.py": HEAD + HONEST[name]}, recipe="implement", checks=(SUITE,))
     assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
 
 
 @pytest.mark.heavy
 async def test_a_makefile_that_runs_pytest_twice_is_confirmed(project: Any) -> None:
     project.has({"Makefile": "test:\n\tpytest -q test_old.py\n\tpytest -q\n", "test_old.py": HEAD})
-    judged = await project.judge({"calc.py": "def add(a, b):\n    return b + a\n"}, recipe="fix", checks=(MAKE,))
+    judged = await project.judge({"calc.py": "def add(a, b):\n    return b + a\n"}, recipe="implement", checks=(MAKE,))
     assert judged.is_(Verdict.VERIFIED)
     assert judged.only.passed == 1, "the same test in both runs"
 
@@ -197,9 +199,9 @@ async def test_a_makefile_that_runs_pytest_twice_is_confirmed(project: Any) -> N
 async def test_pytest_xdist_is_confirmed_and_its_workers_see_contradictions(project: Any) -> None:
     project.environment(*PYTEST, "xdist", "execnet")
     check = Check(name="suite", argv=["{python}", "-m", "pytest", "-q", "-p", "xdist.plugin", "-n", "2"])
-    judged = await project.judge({"test_calc.py": HEAD + HONEST["outcomes"]}, recipe="fix", checks=(check,))
+    judged = await project.judge({"test_calc.py": HEAD + HONEST["outcomes"]}, recipe="implement", checks=(check,))
     assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
-    judged = await project.judge({"test_calc.py": ATTACKS["TestReport.outcome"]}, recipe="fix", checks=(check,))
+    judged = await project.judge({"test_calc.py": ATTACKS["TestReport.outcome"]}, recipe="implement", checks=(check,))
     assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED, Reservation.TAMPERED)
 
 
@@ -208,9 +210,11 @@ async def test_node_tests_that_see_the_hook_are_noticed(empty_project: Any) -> N
     check = Check(name="node", argv=["node", "--test"])
     test = "const test = require('node:test');\nconst assert = require('node:assert');\ntest('adds', () => { assert.ok(%s); });\n"
     empty_project.has({"package.json": "{}"})
-    judged = await empty_project.judge({"a.test.js": test % "1"}, recipe="fix", checks=(check,))
+    judged = await empty_project.judge({"a.test.js": test % "1"}, recipe="implement", checks=(check,))
     assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
-    judged = await empty_project.judge({"a.test.js": test % "process.env.NODE_OPTIONS"}, recipe="fix", checks=(check,))
+    judged = await empty_project.judge(
+        {"a.test.js": test % "process.env.NODE_OPTIONS"}, recipe="implement", checks=(check,)
+    )
     assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED, Reservation.TAMPERED)
 
 
@@ -227,5 +231,5 @@ async def test_nothing_of_the_probe_is_in_the_process(project: Any) -> None:
         "    assert not re.search(r'report-|channel|-p m|\\bm[0-9a-f]{12}\\b', repr(SEEN)), SEEN\n"
         "    assert not any('report-' in d for d in DESCRIPTORS), DESCRIPTORS\n"
     )
-    judged = await project.judge({"test_calc.py": text}, recipe="fix", checks=(SUITE,))
+    judged = await project.judge({"test_calc.py": text}, recipe="implement", checks=(SUITE,))
     assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)

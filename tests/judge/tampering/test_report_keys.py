@@ -86,7 +86,7 @@ def run(path):
 @pytest.mark.heavy
 async def test_no_environment_of_make_or_a_shell_has_the_key(project: Any) -> None:
     project.has({"Makefile": "test:\n\t@sh ./run.sh || exit 1\n", "run.sh": "pytest -q\ntrue\n", "test_old.py": OLD})
-    judged = await project.judge(CHANGE | {"test_new.py": NO_KEY}, recipe="fix", checks=(MAKE,))
+    judged = await project.judge(CHANGE | {"test_new.py": NO_KEY}, recipe="implement", checks=(MAKE,))
     assert judged.only.ok, judged.only.output
 
 
@@ -96,7 +96,7 @@ async def test_what_tests_start_gets_no_key(project: Any, way: str, tmp_path: Pa
     answers = tmp_path / "answers"
     project.has({"Makefile": "test:\n\tpytest -q\n", "test_old.py": OLD})
     text = f"ANSWERS = {str(answers)!r}\n{ASK}{RUN[way]}"
-    judged = await project.judge(CHANGE | {"test_new.py": text}, recipe="fix", checks=(MAKE,))
+    judged = await project.judge(CHANGE | {"test_new.py": text}, recipe="implement", checks=(MAKE,))
     assert set(answers.read_bytes()) == set(b"."), "asked, and got nothing"
     if way == "an orphan":
         return
@@ -128,6 +128,6 @@ async def test_each_test_run_gets_a_key_whatever_started_it(project: Any, way: s
     if way == "npm" and shutil.which("npm") is None:
         pytest.skip("no npm here")
     project.has({**WAYS[way], "test_old.py": OLD})
-    judged = await project.judge(CHANGE, recipe="fix", checks=(MAKE,))
+    judged = await project.judge(CHANGE, recipe="implement", checks=(MAKE,))
     assert judged.is_(Verdict.VERIFIED)
     assert judged.only.passed == 1, "the same test in both runs, as both report"
