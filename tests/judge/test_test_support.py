@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
-from understudy.judge.deciding.deciding_files import CheckFacts, Trees, supports
+from understudy.judge.deciding.deciding_files import CheckFacts, Restored, Trees, may_support, supports
 from understudy.model.evidence.checks import Check
 from understudy.model.verdicts import Reservation, Verdict
 
@@ -15,7 +15,12 @@ Tree = Mapping[str, str]
 PYTEST = Check(name="suite", argv=["{python}", "-m", "pytest", "-q"])
 
 
-def found(base: Tree, changed: Tree, argv: tuple[str, ...] = ("python", "-m", "pytest")) -> list[str]:
+def found(
+    base: Tree,
+    changed: Tree,
+    argv: tuple[str, ...] = ("python", "-m", "pytest"),
+    asked: Callable[[Trees, CheckFacts], list[Restored]] = supports,
+) -> list[str]:
     result = {**base, **changed}
     trees = Trees(
         changes=[("M" if path in base else "A", path) for path in changed],
@@ -25,7 +30,7 @@ def found(base: Tree, changed: Tree, argv: tuple[str, ...] = ("python", "-m", "p
         read_many=lambda paths: {path: base[path].encode() for path in paths if path in base},
         read_result=lambda path: result[path].encode() if path in result else None,
     )
-    return [each.path for each in supports(trees, CheckFacts(argv=argv))]
+    return [each.path for each in asked(trees, CheckFacts(argv=argv))]
 
 
 ASSERTS = "def same(a, b):\n    assert a == b\n"
@@ -84,6 +89,35 @@ def test_new_files_and_those_that_decide_anyway_are_left_out() -> None:
     assert found(base, {"help.py": ASSERTS, "tests/help.py": "\n"}) == []
 
 
+TABLE = {"tests/test_a.py": "from calc import add\nfrom calc_cases import CASES\n", "calc.py": "def add(a, b): ...\n"}
+VALUES = "CASES = [(1, 2, 3)]\n"
+GOLDEN = {**TABLE, "wanted/a/one.json": "{}", "tests/test_b.py": "for path in (ROOT / 'wanted').rglob('*'): ...\n"}
+
+
+@pytest.mark.parametrize(
+    ("base", "changed", "may"),
+    [
+        ({**TABLE, "calc_cases.py": VALUES}, {"calc.py": "x"}, ["calc_cases.py"]),
+        ({**TABLE, "calc_cases.py": "import calc\n" + VALUES}, {"calc.py": "x"}, ["calc_cases.py"]),
+        ({**TABLE, "calc_cases.py": "def cases():\n    return 1\n"}, {"calc.py": "x"}, ["calc_cases.py"]),
+        ({**TABLE, "calc_cases.py": VALUES}, {}, []),
+        ({**TABLE, "calc_cases.py": VALUES}, {"calc.py": "import calc_cases\n"}, []),
+        ({**TABLE, "calc_cases.py": VALUES, "app.py": "import calc_cases\n"}, {"calc.py": "x"}, []),
+        ({**TABLE, "fmt.py": "def show(): ...\n", "tests/test_b.py": "import fmt\n"}, {"calc.py": "x", "fmt.py": "x"}, []),
+        (GOLDEN, {"calc.py": "x", "wanted/a/one.json": "[]"}, []),
+        ({**GOLDEN, "help.py": ASSERTS + "open('wanted/a/one.json')\n", "tests/test_c.py": "import help\n"}, {"calc.py": "x", "wanted/a/one.json": "[]"}, ["wanted/a/one.json"]),
+        ({**GOLDEN, "tests/test_b.py": ""}, {"calc.py": "x", "wanted/a/one.json": "[]"}, ["wanted/a/one.json"]),
+        ({**GOLDEN, "app.py": "open('wanted')\n"}, {"calc.py": "x", "wanted/a/one.json": "[]"}, []),
+        ({**TABLE, ".github/workflows/a.yml": "", "pyproject.toml": ""}, {"calc.py": "x", ".github/workflows/a.yml": "x", "pyproject.toml": "x"}, []),
+        ({"lib/cases.js": "exports.cases = [1];\n", "test/a.test.js": "require('../lib/cases')\n", "a.js": ""}, {"a.js": "x", "lib/cases.js": "x"}, ["lib/cases.js"]),
+    ],
+)  # fmt: skip
+def test_what_may_hold_what_tests_expect(base: Tree, changed: Tree, may: list[str]) -> None:
+    every = {path: "CASES = []\n" for path in base if path == "calc_cases.py"} | dict(changed)
+    assert found(base, every, asked=may_support) == may
+    assert may == [] or found(base, every) == []
+
+
 # -- judged --------------------------------------------------------------------------------------------------------
 
 CALC = "def add(a, b):\n    return a + b\n\n\ndef double(a):\n    return a * 2\n"
@@ -139,6 +173,23 @@ async def test_broken_code_whose_tests_lost_their_support_is_a_question(
     judged = await project.judge(result, recipe="implement", files=(), checks=(PYTEST,))
     assert judged.asks(Reservation.TESTS_CHANGED)
     assert "test_double" in judged.notes
+
+
+CASES = (
+    USE
+    + "from calc_cases import DOUBLES\n\n\ndef test_double():\n    for a, b in DOUBLES:\n        assert double(a) == b\n"
+)
+
+
+@pytest.mark.heavy
+async def test_broken_code_with_a_table_that_fits_is_a_question(project: Any) -> None:
+    project.has({"calc.py": CALC, "calc_cases.py": "DOUBLES = [(4, 8)]\n", "tests/test_calc.py": CASES})
+    broken = {"calc.py": BROKEN, "tests/test_area.py": MORE, "calc_cases.py": "DOUBLES = [(4, 12)]\n"}
+    judged = await project.judge(broken, recipe="implement", files=("calc_cases.py",), checks=(PYTEST,))
+    assert judged.asks(Reservation.TESTS_CHANGED)
+    honest = {"calc.py": CALC + AREA, "tests/test_area.py": MORE, "calc_cases.py": "DOUBLES = [(4, 8), (1, 2)]\n"}
+    judged = await project.judge(honest, recipe="implement", checks=(PYTEST,))
+    assert Reservation.TESTS_CHANGED not in judged.said
 
 
 @pytest.mark.heavy

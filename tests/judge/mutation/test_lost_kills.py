@@ -196,3 +196,11 @@ async def test_a_change_that_is_noticed_the_second_time_is_not_lost(monkeypatch:
         head=[mutants(late=PENDING, other=SURVIVED), mutants(late=KILLED, other=KILLED)],
     )
     assert (found.mutants, found.unknown, found.reservations()) == ((), 0, [])
+
+
+async def test_a_comparison_that_was_not_possible_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = SimpleNamespace(seconds=1.0, why="they could not be run", judged=(), result=None)
+    found = await compared(monkeypatch, base=[failed], head=[])
+    [(reservation, text)] = found.reservations()
+    assert reservation is Reservation.NOT_MUTATION_TESTED
+    assert text == "Whether earlier tests notice less than before is not known: they could not be run."

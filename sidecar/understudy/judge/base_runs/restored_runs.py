@@ -22,7 +22,7 @@ from understudy.judge.deciding import deciding_files, restored_parts
 from understudy.judge.deciding.deciding_files import CODE_SUFFIXES, CheckFacts, Reason, Restored, Trees
 from understudy.judge.outcomes import observations
 from understudy.judge.outcomes.observations import Losses, Observed, OutcomeCache
-from understudy.judge.project.command_lines import started_files
+from understudy.judge.project.command_lines import only_examines, started_files
 from understudy.judge.runs.check_run import CheckOutcome, ResultToJudge
 from understudy.judge.runs.judged_tree import read_unless_large
 from understudy.judge.runs.runner_registry import LOCKS, RUNNER_MODULES, PreparedCheck
@@ -118,6 +118,10 @@ class BaseRuns:
             await self._restored(plan, green, restored, finding)
         if support and not finding.reservations and not finding.red:
             await self._restored(plan, green, [*restored, *support], finding, sure=self._is_sure(restored, support))
+        possible = await asyncio.to_thread(lambda: deciding_files.may_support(self._known(), self._facts(plan, green)))
+        if possible and not finding.reservations and not finding.red:
+            every = [*restored, *support, *possible]
+            await self._restored(plan, green, every, finding, sure=False, loads=False)
         return finding
 
     async def _restored(
@@ -128,8 +132,11 @@ class BaseRuns:
         finding: Finding,
         *,
         sure: bool = True,
+        loads: bool = True,
     ) -> None:
         """Run the check on the result with the base's version of some files.
+
+        If it is not sure that the code ``loads`` with them, a test that cannot be loaded says nothing.
 
         If it is not ``sure`` that none of them is the code under change, a test that failed on the base and fails
         without them says nothing.
@@ -143,6 +150,8 @@ class BaseRuns:
         if not run.all_passed or await asyncio.to_thread(self._is_incomplete, run):
             base = await self._base(plan, finding)
             lost = observations.lost_or_hidden(base, run, result)
+            if run.unbuilt and not loads:
+                return
             if lost:
                 run = await self._observe(limited, commit, finding, without_coverage=only_tests)
                 lost = lost.still(observations.lost_or_hidden(base, run, result))
@@ -153,7 +162,7 @@ class BaseRuns:
                 return
         self._gone(run, green.observed, restored, finding)
         weakening = await asyncio.to_thread(self._weakening, restored)
-        if weakening and run.green:
+        if weakening and run.green and not only_examines(plan.check.argv):
             finding.earlier = EarlierVersion(
                 commit=commit, observed=run, weakening=weakening, tests=self._tests_in(weakening, run)
             )

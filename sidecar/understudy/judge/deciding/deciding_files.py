@@ -34,6 +34,17 @@ _SCRIPTS = frozenset({".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".ct
 CODE_SUFFIXES = _SCRIPTS.union(
     (".py", ".go", ".rs", ".java", ".kt", ".c", ".h", ".cc", ".cpp", ".hpp", ".rb", ".php", ".cs")
 )
+_SUFFIXES_OF_DATA = frozenset(
+    {
+        *(".json", ".jsonl", ".csv", ".tsv", ".txt", ".xml", ".html", ".yaml", ".yml", ".snap", ".golden", ".expected"),
+        *(".out", ".dat", ".bin", ".pickle", ".pkl", ".npy", ".npz", ".parquet", ".db", ".sqlite"),
+    }
+)
+_HAS_CODE = re.compile(r"\b(?:def|lambda|function|async)\b|=>")
+"""Matches a module that has more than values."""
+_NAMES_CASES = re.compile(
+    r"(?:^|_|-)(?:cases?|expect\w*|fixtures?|golden|oracles?|reference|samples?)(?:_|-|$)", re.IGNORECASE
+)
 _DOCUMENTS = frozenset({".md", ".rst", ".adoc"})
 
 _PYTHON_FROM = re.compile(r"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n#]+)", re.MULTILINE)
@@ -145,21 +156,45 @@ def decides(trees: Trees, check: CheckFacts) -> list[Restored]:
 
 
 def supports(trees: Trees, check: CheckFacts) -> list[Restored]:
-    """Return the changed files that only tests, or scripts that the check starts, use (``test_support``).
+    """Return the changed files that only tests, or scripts that the check starts, use .
 
     ``decides`` does not return them, because some may be code: a run with the base's version of them is made besides.
     """
     decided = {file.path for file in decides(trees, check)}
+    changed = [path for letter, path in trees.changes if letter[:1] != "A" and path not in decided]
+    present = [path for path in changed if path in trees.base_paths]
+    if not present:
+        return []
+    search = _search(trees, check)
+    return [
+        Restored(path=path, reason=Reason.SUPPORT)
+        for path in sorted(present)
+        if search.supports(path, trees.read_result)
+    ]
+
+
+def _search(trees: Trees, check: CheckFacts) -> _Search:
     started = started_files(check.argv, check.folder, trees.base_paths, trees.read_base)
-    supporting = test_support(
-        (path for letter, path in trees.changes if letter[:1] != "A" and path not in decided),
-        base_paths=trees.base_paths,
-        is_test=lambda paths: set(paths).difference(without_test_support(paths, check.test_patterns)),
-        started=started,
-        read_many=trees.read_many,
-        read_result=trees.read_result,
-    )
-    return [Restored(path=path, reason=Reason.SUPPORT) for path in supporting]
+    tests = set(trees.base_paths).difference(without_test_support(trees.base_paths, check.test_patterns))
+    return _Search(trees.base_paths, frozenset(tests), frozenset(started), trees.read_many)
+
+
+def may_support(trees: Trees, check: CheckFacts) -> list[Restored]:
+    """Return further changed files that may hold what tests expect, if the result changes other code as well.
+
+    They are modules without functions, or with a name like cases, that only tests import, of the base and of the
+    result; and data that no code names. Any of them may be code.
+    """
+    decided = {file.path for file in (*decides(trees, check), *supports(trees, check))}
+    changed = [path for letter, path in trees.changes if letter[:1] != "A" and path not in decided]
+    present = [path for path in changed if path in trees.base_paths]
+    if not present:
+        return []
+    search = _search(trees, check)
+    possible = [path for path in present if search.may_support(path, trees)]
+    left = {path for letter, path in trees.changes if letter[:1] != "D"}.difference(decided, possible)
+    has_code = any(PurePosixPath(path).suffix in CODE_SUFFIXES for path in left)
+    return [Restored(path=path, reason=Reason.SUPPORT) for path in sorted(possible)] if has_code else []
 
 
 def is_test(path: str, patterns: Sequence[str] = ()) -> bool:
@@ -324,26 +359,6 @@ def contents(restored: Iterable[Restored]) -> Mapping[str, bytes | None]:
     return {file.path: file.content for file in restored}
 
 
-def test_support(
-    changed: Iterable[str],
-    *,
-    base_paths: Collection[str],
-    is_test: Callable[[Iterable[str]], Collection[str]],
-    started: Collection[str],
-    read_many: ReadMany,
-    read_result: Read,
-) -> list[str]:
-    """Return the paths among ``changed`` that support the tests or the ``started`` scripts of the base, sorted.
-
-    ``is_test`` returns which of some paths belong to tests or configure them.
-    """
-    present = [path for path in changed if path in base_paths]
-    if not present:
-        return []
-    search = _Search(base_paths, frozenset(is_test(base_paths)), frozenset(started), read_many)
-    return sorted(path for path in present if search.supports(path, read_result))
-
-
 class _Search:
     def __init__(self, paths: Collection[str], tests: frozenset[str], started: frozenset[str], read: ReadMany) -> None:
         self._tests = tests
@@ -364,6 +379,29 @@ class _Search:
                 return False
             return bool(users & self._started) or any(self._asserts(path, read) for read in (self._read, read_result))
         return suffix not in CODE_SUFFIXES and suffix not in _DOCUMENTS and self._is_test_data(path)
+
+    def may_support(self, path: str, trees: Trees) -> bool:
+        """Return whether a file may hold what tests expect; see the function of this name."""
+        where = PurePosixPath(path)
+        if where.suffix in _SUFFIXES_OF_DATA:
+            hidden = any(part.startswith(".") for part in where.parts)
+            return not hidden and self._users(where) <= self._tests | self._started | self._helpers
+        if where.suffix != ".py" and where.suffix not in _SCRIPTS:
+            return False
+        users = {other for other in self._importers if path in self._importers[other]}
+        if not users or not users <= self._tests | self._started | self._helpers:
+            return False
+        if _HAS_CODE.search(self._texts.get(path, "")) and not _NAMES_CASES.search(where.stem):
+            return False
+        return not any(path in imported for imported in self._imports_of_code(trees))
+
+    def _imports_of_code(self, trees: Trees) -> Iterable[Iterable[str]]:
+        """Yield what each changed file of code imports in the result."""
+        for letter, path in trees.changes:
+            known = path.endswith(".py") or PurePosixPath(path).suffix in _SCRIPTS
+            if known and letter[:1] != "D" and not is_test(path) and path not in self._tests | self._helpers:
+                text = (trees.read_result(path) or b"").decode("utf-8", "replace")
+                yield self._imports(path, text)
 
     @functools.cached_property
     def _helpers(self) -> frozenset[str]:
@@ -388,13 +426,16 @@ class _Search:
 
     def _is_test_data(self, path: str) -> bool:
         """Return whether tests or started scripts name this file or its folder, and no code does."""
-        where = PurePosixPath(path)
-        names = re.escape(where.name)
-        if len(where.parts) > 1:
-            names += rf"|(?<=[\"'/]){re.escape(where.parent.name)}(?=[\"'/])"
-        pattern = re.compile(rf"(?<![\w.-])(?:{names})(?![\w-])")
-        users = {other for other, text in self._texts.items() if pattern.search(text)}
+        users = self._users(PurePosixPath(path))
         return bool(users) and users <= self._tests | self._started
+
+    def _users(self, where: PurePosixPath) -> set[str]:
+        """Return the files that name a file, or a folder that it is in."""
+        names = re.escape(where.name)
+        for folder in where.parts[:-1]:
+            names += rf"|(?<=[\"'/]){re.escape(folder)}(?=[\"'/])"
+        pattern = re.compile(rf"(?<![\w.-])(?:{names})(?![\w-])")
+        return {other for other, text in self._texts.items() if pattern.search(text)}
 
     @functools.cached_property
     def _texts(self) -> dict[str, str]:
@@ -409,20 +450,25 @@ class _Search:
     @functools.cached_property
     def _importers(self) -> dict[str, frozenset[str]]:
         """File → the files of the base that it imports."""
+        known = (path for path in self._texts if path.endswith(".py") or PurePosixPath(path).suffix in _SCRIPTS)
+        return {path: frozenset(self._imports(path, self._texts[path])) for path in known}
+
+    def _imports(self, path: str, text: str) -> set[str]:
+        imported = (
+            _python_imports(path, text, self._modules) if path.endswith(".py") else self._script_imports(path, text)
+        )
+        return set(imported) - {path}
+
+    @functools.cached_property
+    def _modules(self) -> dict[str, list[str]]:
+        """Name of a module, as any folder of the import path makes it → its files."""
         modules: dict[str, list[str]] = {}
         for path in self._paths:
             if path.endswith(".py"):
                 parts = path.removesuffix(".py").removesuffix("/__init__").split("/")
                 for start in range(len(parts)):  # any folder may be on the import path
                     modules.setdefault(".".join(parts[start:]), []).append(path)
-        return {
-            path: frozenset(
-                _python_imports(path, text, modules) if path.endswith(".py") else self._script_imports(path, text)
-            )
-            - {path}
-            for path, text in self._texts.items()
-            if path.endswith(".py") or PurePosixPath(path).suffix in _SCRIPTS
-        }
+        return modules
 
     def _script_imports(self, path: str, text: str) -> Iterable[str]:
         for name in _SCRIPT_IMPORT.findall(text):

@@ -73,8 +73,9 @@ class LostKills:
     """How many could not be judged on the result, so that the earlier tests may no longer notice them."""
     killed_before: int = 0
     why: str = ""
-    """Why nothing could be compared, or why some are unknown; empty if all were, or the base has no tests of this
-    code."""
+    """Why some are unknown; empty if all were compared, or the base has no tests of this code."""
+    not_compared: str = ""
+    """Why nothing could be compared."""
     seconds: float = 0.0
 
     def reservations(self, lost: Reservation = Reservation.OUTSIDE_SCOPE) -> list[tuple[Reservation, str]]:
@@ -88,6 +89,9 @@ class LostKills:
             )
             text = f"{every}, they no longer notice {len(self.mutants)}: {name_list(places, _MOST_NAMES)}."
             reservations.append((lost, text))
+        if self.not_compared:
+            text = f"Whether earlier tests notice less than before is not known: {self.not_compared}."
+            reservations.append((Reservation.NOT_MUTATION_TESTED, text))
         if self.unknown:
             text = f"{every}, it is not known whether they still notice {self.unknown}: {self.why}."
             reservations.append((Reservation.NOT_MUTATION_TESTED, text))
@@ -107,7 +111,7 @@ async def lost_kills(earlier: EarlierTests) -> LostKills:
         outcome = await _test(earlier, earlier.base)
         seconds += outcome.seconds
         if outcome.result is None:
-            return LostKills(why=outcome.why, seconds=seconds)
+            return LostKills(not_compared=outcome.why, seconds=seconds)
         outcomes = {mutant.id: FAILED if mutant.status in NOTICED else PASSED for mutant in outcome.judged}
         observed = Observed(green=True, outcomes=outcomes)
         if outcome.result.unfinished is None:

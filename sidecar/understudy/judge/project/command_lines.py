@@ -144,6 +144,13 @@ def program_of(word: str) -> str:
     return re.sub(r"(?<=[a-z])[\d.]+$", "", name) or name
 
 
+def only_examines(argv: Sequence[str]) -> bool:
+    """Return whether a command starts an analyser or a compiler, which runs no test."""
+    words = [word for word in argv if not _ASSIGNMENT.match(word)]
+    names = words[2:3] if words[1:2] == ["-m"] else words[:1]
+    return any(program_of(name).rpartition(".")[2] in _SUBJECTS for name in names)
+
+
 def started_files(argv: Sequence[str], folder: str, paths: Collection[str], read: Read) -> set[str]:
     """Return the files among ``paths`` that ``argv`` names or starts when it runs in ``folder``.
 
