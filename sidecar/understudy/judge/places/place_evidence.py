@@ -17,13 +17,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Protocol
 
+from understudy.git.merge.line_edits import split_lines
 from understudy.judge.base_runs import earlier_tests
 from understudy.judge.deciding import deciding_files
 from understudy.judge.deciding.deciding_files import CODE_SUFFIXES
+from understudy.judge.mutation.mutant_runs import MutantResult
 from understudy.judge.mutation.mutation_test import MutationOutcome, MutationRequest, mutation_test
 from understudy.judge.outcomes import observations
 from understudy.judge.outcomes.observations import FAILED, Observed, printable
 from understudy.judge.places.changed_places import Place, by_line, hollow, places_of, unbound, undone
+from understudy.judge.places.replaced_statements import dropped, without
 from understudy.judge.runs.check_run import CheckOutcome, ResultToJudge
 from understudy.judge.runs.judged_tree import read_unless_large
 from understudy.judge.runs.runner_registry import PreparedCheck
@@ -32,7 +35,7 @@ from understudy.model.places import SHOWN, ChangedPlace, PlaceEvidence, describe
 from understudy.model.text.path_quoting import quote
 from understudy.model.text.sanitize import name_list
 from understudy.model.verdicts import Reservation
-from understudy.mutants.generate import differs_in_annotations, is_for_the_compiler, runs_the_same
+from understudy.mutants.generate import differs_in_annotations, is_for_the_compiler, mutants_of, runs_the_same
 from understudy.mutants.languages.by_suffix import language_of
 
 _MOST_ALONE = 40
@@ -49,6 +52,9 @@ _READS_DOCSTRINGS = re.compile(
 )
 _MOST_UNBOUND = 20
 """Most names of a place that are bound to nothing, one after another."""
+_MOST_DROPPED = 20
+"""Most statements that a place drops that are left out, one after another."""
+_EDGES = frozenset({b"<", b"<=", b">", b">="})
 _MOST_NAMED = 10
 _MOST_LISTED = 200
 """Most places that a result keeps."""
@@ -97,6 +103,10 @@ class _Judged:
 
     def show(self, evidence: PlaceEvidence, why: str) -> None:
         self.evidence, self.why = evidence, why
+
+    def take_back(self, why: str) -> None:
+        """Say why what was noticed is not all."""
+        self.evidence, self.added, self.why = None, False, why
 
 
 class ChangedPlaces:
@@ -442,7 +452,54 @@ class ChangedPlaces:
             )
         )
         await self._materialise(trial.head)
-        self._use_base_mutants(left, outcome)
+        deadline = asyncio.get_running_loop().time() + self._evidence.seconds_for(green.seconds)
+        kept = await asyncio.to_thread(self._lines_of_result, judged)
+        self._use_base_mutants(left, outcome, kept)
+        unreliable = outcome.score.unreliable if outcome.score is not None else frozenset[str]()
+        limited = earlier_tests.with_time_limit(plan, green.seconds)
+
+        async def is_noticed(path: str, content: bytes) -> bool:
+            """Return whether a test of the base fails with another content of a file there."""
+            if asyncio.get_running_loop().time() >= deadline:
+                raise _TimeOver
+            commit = await asyncio.to_thread(trial.tree.compose, trial.base, trial.base, {path: content})
+            run = (await self._run(limited, commit, keep_going=True, without_coverage=True)).observed
+            return _noticed(base, run, unreliable) != ""
+
+        shown = [item for item in left if item.evidence is PlaceEvidence.NOTICED]
+        for item in shown:
+            try:
+                await self._look_at_dropped(item, kept, is_noticed)
+            except _TimeOver:
+                item.take_back(_TIME_OVER)
+
+    async def _look_at_dropped(
+        self, item: _Judged, kept: frozenset[bytes], is_noticed: Callable[[str, bytes], Awaitable[bool]]
+    ) -> None:
+        """Leave out, on the base, what a place drops and what has no mutant: a test must notice each statement."""
+        path = item.place.source or item.place.path
+        source = self._read_base(path) or b""
+        changed = {mutant.line for mutant in mutants_of(path, source)}
+        statements = await asyncio.to_thread(dropped, path, source, item.place.removed, changed, kept)
+        if not statements:
+            return
+        if len(statements) > 1 and not await is_noticed(path, without(statements, source)):
+            unseen = statements
+        else:
+            first = statements[:_MOST_DROPPED]
+            unseen = [each for each in first if not await is_noticed(path, without([each], source))]
+        if unseen:
+            item.take_back(f"no test noticed when line {unseen[0].line} of the base, which is gone, did nothing")
+        elif len(statements) > _MOST_DROPPED:
+            item.take_back("it drops more statements than are tried one after another")
+
+    def _lines_of_result(self, judged: Sequence[_Judged]) -> frozenset[bytes]:
+        """Return the lines that the changed places have in the result, without the spaces around them."""
+        kept: set[bytes] = set()
+        for item in judged:
+            lines = split_lines(self._read_result(item.place.path) or b"")
+            kept.update(line.strip() for line in lines[item.place.new[0] : item.place.new[1]])
+        return frozenset(kept)
 
     def _adds_nothing(self, place: Place) -> bool:
         """Return whether all lines that a place has in the result do nothing by themselves, such as a comment."""
@@ -452,21 +509,26 @@ class ChangedPlaces:
         without = undone([added], self._read_base, self._read_result)[place.path]
         return self._equal(place.path, without, self._read_result(place.path))
 
-    def _use_base_mutants(self, left: Sequence[_Judged], outcome: MutationOutcome) -> None:
+    def _use_base_mutants(self, left: Sequence[_Judged], outcome: MutationOutcome, kept: frozenset[bytes]) -> None:
         score = outcome.score
         if score is None:
             return
-        killed = {
-            (result.path, result.mutant.line)
-            for result in score.noticed
-            if result.status is MutantStatus.KILLED and not result.crashed
-        }
-        missed = {(result.path, result.mutant.line) for result in score.survivors}
-        missed |= {(path, mutant.line) for path, mutant in outcome.unreached}
+        kills = [result for result in score.noticed if result.status is MutantStatus.KILLED and not result.crashed]
+        killed = {(result.path, result.mutant.line) for result in kills}
+        missed = {(result.path, result.mutant) for result in score.survivors if not _is_edge_of(result, kills)}
+        missed |= set(outcome.unreached)
         for item in left:
             path = item.place.source or item.place.path
+            lines = split_lines(self._read_base(path) or b"")
             mine = {line for line in item.place.removed if (path, line) in killed}
-            lost = sorted(line for line in item.place.removed if (path, line) in missed - killed)
+            lost = sorted(
+                mutant.line
+                for place, mutant in missed
+                if place == path
+                and mutant.line in item.place.removed
+                # A line that only moved still does what it did.
+                and ((path, mutant.line) not in killed or lines[mutant.line - 1].strip() not in kept)
+            )
             if mine and not lost:
                 item.show(
                     PlaceEvidence.NOTICED,
@@ -518,6 +580,18 @@ class ChangedPlaces:
 
     def _read_result(self, path: str) -> bytes | None:
         return read_unless_large(self._trial.tree, self._trial.head, path)
+
+
+def _is_edge_of(missed: MutantResult, kills: Iterable[MutantResult]) -> bool:
+    """Return whether a mutant only moves the edge of a comparison of which a test noticed another change.
+
+    Where both sides of the edge give the same result, nothing can notice that.
+    """
+    mutant = missed.mutant
+    return mutant.text in _EDGES and any(
+        kill.path == missed.path and kill.mutant.start <= mutant.start and mutant.end <= kill.mutant.end
+        for kill in kills
+    )
 
 
 def _noticed(green: Observed, run: Observed, unreliable: frozenset[str]) -> str | None:

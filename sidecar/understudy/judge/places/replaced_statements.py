@@ -1,0 +1,125 @@
+"""Take single statements out of code that a result replaces, where nothing smaller can be changed.
+
+A lock, a decorator, a handler or a plain assignment has no mutant. If a refactoring drops it, what the tests noticed of
+the lines around it says nothing about it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from understudy.mutants.languages.by_suffix import language_of
+
+_SILENT = re.compile(
+    rb"^\W*$|^\W*(?:else|try|finally|do|begin|end|pass|import|from|use|package|export|func|fn|function|class|def|type|"
+    rb"interface|struct|enum|impl|mod|namespace|case|default)\b|^\s*(?://|#|/?\*)"
+)
+"""Matches lines of other languages that do nothing by themselves, or only begin something."""
+_NOTHING = (ast.Import, ast.ImportFrom, ast.Pass, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Without:
+    """A file without one of its statements."""
+
+    line: int
+    """The first line of the statement, from 1."""
+    edits: tuple[tuple[int, int, bytes], ...]
+    """The lines to replace, from 0 and with an exclusive end, and the text that takes their place."""
+
+    def apply(self, source: bytes) -> bytes:
+        """Return the source without the statement."""
+        return without([self], source)
+
+
+def without(statements: Iterable[Without], source: bytes) -> bytes:
+    """Return a file without some of its statements."""
+    lines = source.splitlines(keepends=True)
+    edits = {edit for statement in statements for edit in statement.edits}
+    for start, end, text in sorted(edits, reverse=True):
+        lines[start:end] = [text]
+    return b"".join(lines)
+
+
+def dropped(
+    path: str, source: bytes, lines: Collection[int], changed: Collection[int], kept: Collection[bytes]
+) -> list[Without]:
+    """Return the statements of ``source`` on some ``lines``, from 1, that cannot be changed and that the result drops.
+
+    ``changed`` are the lines on which there are mutants; ``kept`` are the lines that the result has, without the spaces
+    around them: a statement that moved, or that is indented otherwise, is not dropped.
+    """
+    texts = source.splitlines()
+    found = _of_python(source) if path.endswith(".py") else _of_lines(path, source, lines)
+    return [
+        statement
+        for first, last, statement in found
+        if (numbers := range(first, last + 1))
+        and all(number in lines and number not in changed for number in numbers)
+        and not all(texts[number - 1].strip() in kept for number in numbers)
+    ]
+
+
+def _of_lines(path: str, source: bytes, lines: Collection[int]) -> Iterator[tuple[int, int, Without]]:
+    """Yield each line that can be left out as a whole."""
+    language = language_of(path)
+    if language is None or language.parse(source).has_error:
+        return
+    texts = source.splitlines(keepends=True)
+    for number in sorted(lines):
+        if number <= len(texts) and not _SILENT.search(texts[number - 1].rstrip()):
+            statement = Without(line=number, edits=((number - 1, number, b"\n"),))
+            if not language.parse(statement.apply(source)).has_error:
+                yield number, number, statement
+
+
+def _of_python(source: bytes) -> Iterator[tuple[int, int, Without]]:
+    """Yield the first and last line of the head of each statement, and how it is left out."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    lines = source.splitlines(keepends=True)
+    for node in ast.walk(tree):
+        for decorator in getattr(node, "decorator_list", ()):
+            yield _replaced(decorator.lineno, decorator.end_lineno or decorator.lineno, b"\n")
+        if not isinstance(node, ast.stmt | ast.ExceptHandler) or isinstance(node, _NOTHING):
+            continue
+        indent = lines[node.lineno - 1][: node.col_offset]
+        if indent.strip():
+            continue  # it is not the first on its line
+        body = getattr(node, "body", None)
+        head = _head(node)
+        if body and head is not None and body[0].lineno > node.lineno:
+            yield _replaced(node.lineno, body[0].lineno - 1, indent + head + b"\n")
+        elif body is None and not _does_nothing(node):
+            yield _replaced(node.lineno, node.end_lineno or node.lineno, indent + b"pass\n")
+
+
+def _replaced(first: int, last: int, text: bytes) -> tuple[int, int, Without]:
+    return first, last, Without(line=first, edits=((first - 1, last, text),))
+
+
+def _head(node: ast.AST) -> bytes | None:
+    """Return the first line of a statement around others that does nothing to them; None if there is none."""
+    match node:
+        case ast.With() | ast.AsyncWith():
+            return b"if True:"
+        case ast.ExceptHandler(name=name):
+            return b"except () as " + name.encode() + b":" if name else b"except ():"
+        case ast.For(target=target):
+            return b"for " + ast.unparse(target).encode() + b" in ():"
+        case _:
+            return None
+
+
+def _does_nothing(node: ast.AST) -> bool:
+    return (isinstance(node, ast.AnnAssign) and node.value is None) or (
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    )
