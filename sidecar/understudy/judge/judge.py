@@ -12,10 +12,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from understudy.journal import worker_files
 from understudy.judge import test_aware_code
 from understudy.judge.base_runs.restored_runs import BaseRuns, EarlierVersion, Finding
 from understudy.judge.check_findings import CheckFindings, EvidenceRecord, ResultFindings, altered, leading_out, outside
+from understudy.judge.mutation.confirmation import empty_home
 from understudy.judge.mutation.lost_kills import BaseRun
 from understudy.judge.mutation.mutation_evidence import MutationEvidence, MutationFinding, MutationSettings
 from understudy.judge.mutation.planning import MutantSample
@@ -410,13 +413,14 @@ class _Judge:
     async def _once_alone(
         self, plan: PreparedCheck, commit: str, *, keep_going: bool, without_coverage: bool
     ) -> CheckOutcome:
-        """Run the check as ``_once``, without the temporary files of other runs.
+        """Run the check as ``_once``, without the temporary files and the home of other runs.
 
         A test that compares the code with a snapshot which it wrote there itself must not notice another commit.
         """
-        async with temporary_folder(self._scratch) as temporary:
+        async with temporary_folder(self._scratch) as temporary, temporary_folder(self._scratch) as home:
+            environment = empty_home(home) | (plan.check.env or {})
             return await self._once(
-                plan,
+                dataclasses.replace(plan, check=msgspec.structs.replace(plan.check, env=environment)),
                 commit,
                 keep_going=keep_going,
                 without_coverage=without_coverage,

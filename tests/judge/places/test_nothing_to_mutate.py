@@ -139,14 +139,37 @@ async def test_a_test_that_only_calls_what_was_added_shows_that_it_exists_and_no
     assert named(result)[0].startswith("calc.py:")
 
 
-async def test_a_snapshot_that_a_test_writes_itself_is_no_evidence(project: Any) -> None:
+KEPT = {
+    "in the folder for temporary files": "pathlib.Path(tempfile.gettempdir(), 'kept')",
+    "in a cache of the home": "pathlib.Path.home() / '.cache' / 'kept' / 'table'",
+    "in a cache that a variable names": "pathlib.Path(os.environ.get('XDG_CACHE_HOME', '~')).expanduser() / 'kept'",
+}
+
+
+@pytest.mark.parametrize("kept", [pytest.param(KEPT[name], id=name, marks=pytest.mark.heavy) for name in KEPT])
+async def test_a_snapshot_that_a_test_writes_itself_is_no_evidence(
+    project: Any, kept: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     test = (
-        "import pathlib, tempfile\n\n\ndef test_table():\n    table = pathlib.Path('table.json').read_text()\n"
-        "    kept = pathlib.Path(tempfile.gettempdir(), 'kept')\n    if not kept.exists():\n"
+        "import os, pathlib, tempfile\n\n\ndef test_table():\n    table = pathlib.Path('table.json').read_text()\n"
+        f"    kept = {kept}\n    kept.parent.mkdir(parents=True, exist_ok=True)\n    if not kept.exists():\n"
         "        kept.write_text(table)\n    assert kept.read_text() == table\n"
     )
     result = await judged(project, {"table.json": '{"a": 1}\n', "test_table.py": test})
     assert result.is_(Verdict.UNVERIFIED, Reservation.CHANGE_NOT_TESTED)
+    assert named(result) == ["table.json:1 unlooked"]
+
+
+@pytest.mark.heavy
+async def test_a_test_that_needs_a_file_of_the_home_notices_nothing_in_an_empty_one(
+    project: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    (tmp_path / ".calcrc").write_text("1")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    test = "import pathlib\n\n\ndef test_settings():\n    assert (pathlib.Path.home() / '.calcrc').read_text() == '1'\n"
+    result = await judged(project, {"table.json": '{"a": 1}\n', "test_table.py": test})
+    assert Reservation.CHANGE_NOT_TESTED in result.said
     assert named(result) == ["table.json:1 unlooked"]
 
 

@@ -115,7 +115,7 @@ class _FreshClone:
             scratch = Path(await asyncio.to_thread(tempfile.mkdtemp, dir=self._copied.scratch))
             context = dataclasses.replace(self._copied, temporary=temporary, scratch=scratch)
             check = self._plan.check
-            environment = _with_home(home) | (check.env or {})
+            environment = empty_home(home) | (check.env or {})
             plan = dataclasses.replace(self._plan, check=msgspec.structs.replace(check, env=environment))
             return (await run_once(plan, context, bare=True)).green
 
@@ -129,7 +129,7 @@ class _FreshClone:
         command.git_output("commit", "--quiet", "--allow-empty", "-m", "Result", git_dir=git_dir, work_tree=tree)
 
 
-def _with_home(home: Path) -> dict[str, str]:
+def empty_home(home: Path) -> dict[str, str]:
     """Return the variables of an empty home, from which tool chains still find what they installed."""
     tools = {name: os.environ.get(name) or str(Path.home() / folder) for name, folder in _TOOLS.items()}
     caches = {"XDG_CACHE_HOME": ".cache", "XDG_CONFIG_HOME": ".config", "XDG_DATA_HOME": ".local/share"}

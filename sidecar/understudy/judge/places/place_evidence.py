@@ -70,7 +70,10 @@ class _TimeOver(Exception):  # noqa: N818 - nothing is wrong: what was not tried
 
 
 class Run(Protocol):
-    """Runs a check on exactly one commit, with the other files if one of its tests cannot be loaded."""
+    """Runs a check on exactly one commit, with the other files if one of its tests cannot be loaded.
+
+    The run has an empty home and a folder for temporary files of its own.
+    """
 
     def __call__(
         self, plan: PreparedCheck, commit: str, *, keep_going: bool, without_coverage: bool
@@ -135,6 +138,8 @@ class ChangedPlaces:
         self._only_tests = only_tests
         self._judged: list[_Judged] | None = None
         self._passed = False
+        self._alone: dict[tuple[str, str], Observed] = {}
+        """What a check shows on a commit in a run that shares no files with others: name and commit → run."""
 
     async def judge(
         self,
@@ -344,8 +349,7 @@ class ChangedPlaces:
             what = "undoing changed places, to see whether the tests notice"
             self._tell(plan.check, f"{what} ({len(pending) - left} of {len(pending)})")
             commit = await asyncio.to_thread(self._trial.tree.compose, self._trial.head, self._trial.base, files)
-            run = (await self._run(limited, commit, keep_going=True, without_coverage=True)).observed
-            return _noticed(green.observed, run, unreliable)
+            return await self._notices(limited, (self._trial.head, green.observed), commit, unreliable)
 
         async def fails_without(group: Sequence[_Judged]) -> str | None:
             places = [item.place for item in group]
@@ -375,6 +379,24 @@ class ChangedPlaces:
             for item in linked:
                 if not await self._only_exists(item, fails_with):
                     item.show(PlaceEvidence.NOTICED, f"without it and what it belongs to, {by} fails")
+
+    async def _notices(
+        self, plan: PreparedCheck, unchanged: tuple[str, Observed], commit: str, unreliable: frozenset[str]
+    ) -> str | None:
+        """Run the check on ``commit``, and return which test fails, see ``_noticed``.
+
+        ``unchanged`` is the commit that it comes from, and what the check showed on that one. Only tests that pass on
+        it with an empty home, too, can notice something.
+        """
+        run = (await self._run(plan, commit, keep_going=True, without_coverage=True)).observed
+        by = _noticed(unchanged[1], run, unreliable)
+        if not by:
+            return by
+        key = (plan.check.name, unchanged[0])
+        if key not in self._alone:
+            alone = await self._run(plan, unchanged[0], keep_going=True, without_coverage=True)
+            self._alone[key] = alone.observed
+        return _noticed(self._alone[key], run, unreliable)
 
     async def _only_exists(
         self, item: _Judged, fails_with: Callable[[Mapping[str, bytes | None]], Awaitable[str | None]]
@@ -463,8 +485,7 @@ class ChangedPlaces:
             if asyncio.get_running_loop().time() >= deadline:
                 raise _TimeOver
             commit = await asyncio.to_thread(trial.tree.compose, trial.base, trial.base, {path: content})
-            run = (await self._run(limited, commit, keep_going=True, without_coverage=True)).observed
-            return _noticed(base, run, unreliable) != ""
+            return await self._notices(limited, (trial.base, base), commit, unreliable) != ""
 
         shown = [item for item in left if item.evidence is PlaceEvidence.NOTICED]
         for item in shown:
