@@ -330,11 +330,17 @@ async def test_removed_tests_that_still_pass_are_a_question(project: Any) -> Non
     assert (changed.restored, changed.result) == ("passed", "missing")
 
 
-async def test_a_changed_signature_is_reported_as_such(project: Any) -> None:
+async def test_a_function_that_became_another_one_is_reported_as_such(project: Any) -> None:
     has(project)
+    scale = "def scale(values):\n    for index, value in enumerate(values):\n        values[index] = 2 * value\n"
     judged = await project.judge(
-        {"calc.py": CALC.replace("double", "twice"), "tests/test_calc.py": TESTS.replace("double", "twice")},
-        recipe="implement",
+        {
+            "calc.py": CALC.split("def double", maxsplit=1)[0] + scale,
+            "tests/test_calc.py": TESTS.replace("double(4) == 8", "scale(a := [4]) is None and a == [8]").replace(
+                "import add, double", "import add, scale"
+            ),
+        },
+        recipe="fix",
         checks=(PYTEST,),
     )
     assert judged.asks(Reservation.BASE_TESTS_DO_NOT_BUILD)

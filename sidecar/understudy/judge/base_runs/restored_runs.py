@@ -18,6 +18,7 @@ import msgspec
 
 from understudy.judge.base_runs import earlier_tests
 from understudy.judge.base_runs.earlier_tests import without_unchanged_tests
+from understudy.judge.base_runs.renames import Renames, renamed, renames_of
 from understudy.judge.deciding import deciding_files, restored_parts
 from understudy.judge.deciding.deciding_files import CODE_SUFFIXES, CheckFacts, Reason, Restored, Trees
 from understudy.judge.outcomes import observations
@@ -104,6 +105,7 @@ class BaseRuns:
         self._support: frozenset[str] | None = None
         self._checks = checks
         self._scripts: frozenset[str] | None = None
+        self._renames: Renames | None = None
         self._cut_off: dict[str, tuple[float, Observed]] = {}
         """Runs on the base that reached their time limit: key → limit and what they showed."""
 
@@ -142,6 +144,7 @@ class BaseRuns:
         without them says nothing.
         """
         result = green.observed if sure and not self._adds_first_tests(restored) else None
+        restored = await asyncio.to_thread(self._with_new_names, restored, finding)
         commit = await self._compose(restored)
         limited = earlier_tests.with_time_limit(plan, green.seconds)
         # If the result changes what pytest-cov asks for, the base's threshold has to be met.
@@ -272,6 +275,30 @@ class BaseRuns:
         return await asyncio.to_thread(trial.tree.compose, trial.head, trial.base, files)
 
     # -- recipes that change code ------------------------------------------------------------------------------
+
+    def _with_new_names(self, restored: Sequence[Restored], finding: Finding) -> list[Restored]:
+        """Return the files with the names that the result gave to what they use."""
+        trees, patterns = self._known(), self._trial.test_patterns
+        if self._renames is None:
+            of_tests = {file.path for file in restored} | self.test_support()
+            self._renames = renames_of(
+                trees.changes,
+                trees.read_base,
+                trees.read_result,
+                result_paths=trees.result_paths,
+                is_code=lambda path: path not in of_tests and not deciding_files.is_test(path, patterns),
+            )
+        listed = []
+        for file in restored:
+            base = file.content or trees.read_base(file.path)
+            content = renamed(file.path, base, self._renames) if base is not None and self._renames else base
+            listed.append(dataclasses.replace(file, content=content) if content != base else file)
+        if listed != list(restored):
+            changed = {**self._renames.names, **self._renames.files}
+            names = [f"{old} is {new}" for old, new in changed.items()]
+            note = f"Earlier tests ran with names of the result: {name_list(names)}."
+            finding.notes += [note] if note not in finding.notes else []
+        return listed
 
     def _is_sure(self, restored: Sequence[Restored], support: Sequence[Restored]) -> bool:
         """Return whether a failing test says something about support that is restored: it is not the code under change.
