@@ -305,3 +305,54 @@ def test_only_the_tests_of_a_file_with_code_are_restored() -> None:
     assert (found.path, found.reason) == ("src/lib.rs", Reason.TEST)
     assert found.content == base.replace("fn f() {}", "fn f() { g() }").encode()
     assert decided({"src/lib.rs": base}, {"src/lib.rs": base + "fn h() {}\n"}, ("cargo", "test")) == {}
+
+
+CONFTEST = 'import pytest\n\n\n@pytest.fixture\ndef words():\n    """Some words."""\n    return ["a"]\n'
+FIXTURE = "\n\n@pytest.fixture\ndef basket(words):\n    return [*words, 10]\n"
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        FIXTURE,
+        FIXTURE.replace("fixture", 'fixture(scope="module", params=[1, 2])'),
+        "\nimport json\nfrom pathlib import Path\n\nDATA = [1]\n\n\ndef read(path=None):\n    return json.loads(Path(path).read_text())\n",
+    ],
+    ids=["fixture", "with options", "helpers"],
+)
+def test_fixtures_that_tests_have_to_name_decide_nothing(added: str) -> None:
+    assert restored_parts.only_adds_fixtures(
+        CONFTEST.encode(), f"{CONFTEST}{added}".encode(), [b"def test_a(words): ..."]
+    )
+    assert restored_parts.only_adds_fixtures(b"", f"import pytest\n{added}".encode(), [])
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        CONFTEST + FIXTURE.replace("fixture", "fixture(autouse=True)"),
+        CONFTEST + FIXTURE.replace("fixture", "fixture(**{'autouse': True})"),
+        CONFTEST + FIXTURE.replace("fixture", "fixture(name='words')"),
+        CONFTEST + FIXTURE.replace("basket", "tmp_path"),
+        CONFTEST + FIXTURE.replace("basket", "used"),
+        CONFTEST + FIXTURE.replace("basket", "words").replace("(words)", "()"),
+        CONFTEST + FIXTURE.replace("@pytest", "@calc"),
+        CONFTEST + FIXTURE.replace("words)", "words=patch())"),
+        CONFTEST.replace('["a"]', '["b"]') + FIXTURE,
+        CONFTEST.split("@", maxsplit=1)[0] + FIXTURE,
+        CONFTEST + "\n\ndef pytest_runtest_call(item):\n    pass\n",
+        CONFTEST + "\nfrom os import path as pytest_runtest_call\n",
+        CONFTEST + "\nimport os as pytest\n" + FIXTURE,
+        CONFTEST + "\nfrom helpers import basket\n",
+        CONFTEST + "\nfrom os import *\n",
+        CONFTEST + '\npytest_plugins = ["helpers"]\n',
+        CONFTEST + '\ncollect_ignore = ["test_a.py"]\n',
+        CONFTEST + "\nimport calc\n\ncalc.add = max\n",
+        CONFTEST + "\nclass Basket:\n    x = patch()\n",
+        CONFTEST + "\nif True:\n    pass\n",
+        CONFTEST + "\ndef (",
+    ],
+)
+def test_a_conftest_that_acts_by_itself_decides(result: str) -> None:
+    used = [b"import pytest\n\n\n@pytest.mark.usefixtures('used')\ndef test_a(): ..."]
+    assert not restored_parts.only_adds_fixtures(CONFTEST.encode(), result.encode(), used)

@@ -153,11 +153,23 @@ async def test_red_tests_fail_and_are_never_run_on_the_base(project: Any, text: 
     assert "base" not in project.tree.made
 
 
-async def test_a_conftest_that_tests_need_changes_the_check(project: Any) -> None:
-    fixture = "import pytest\n\n@pytest.fixture\ndef one():\n    return 1\n"
-    test = HONEST.replace("test_add()", "test_add(one)").replace("add(1, 2)", "add(one, 2)")
-    judged = await project.judge({"tests/test_calc.py": test, "tests/conftest.py": fixture})
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.CHECK_CHANGED)
+FIXTURE = "import pytest\n\n\n@pytest.fixture\ndef unit():\n    return 1\n"
+
+
+@pytest.mark.parametrize(
+    ("conftest", "reservations"),
+    [
+        (FIXTURE, []),
+        (FIXTURE + "\n\ndef pytest_runtest_setup(item):\n    pass\n", [Reservation.CHECK_CHANGED]),
+    ],
+    ids=["a fixture", "a hook"],
+)
+async def test_a_conftest_that_tests_need_changes_the_check_if_it_does_more(
+    project: Any, conftest: str, reservations: list[Reservation]
+) -> None:
+    test = HONEST.replace("test_add()", "test_add(unit)").replace("add(1, 2)", "add(unit, 2)")
+    judged = await project.judge({"tests/test_calc.py": test, "tests/conftest.py": conftest})
+    assert judged.said == reservations
 
 
 @pytest.mark.heavy

@@ -21,6 +21,7 @@ from understudy.judge.base_runs.earlier_tests import without_unchanged_tests
 from understudy.judge.base_runs.renames import Renames, renamed, renames_of
 from understudy.judge.deciding import deciding_files, restored_parts
 from understudy.judge.deciding.deciding_files import CODE_SUFFIXES, CheckFacts, Reason, Restored, Trees
+from understudy.judge.deciding.restored_parts import only_adds_fixtures
 from understudy.judge.outcomes import observations
 from understudy.judge.outcomes.observations import Losses, Observed, OutcomeCache
 from understudy.judge.project.command_lines import only_examines, started_files
@@ -223,7 +224,8 @@ class BaseRuns:
         ``seconds`` is the duration of the check, which sets the time limit of the whole suite.
         """
         finding = Finding()
-        deciding = [file for file in await self._decides(plan, green) if file.reason is not Reason.TEST]
+        decided = [file for file in await self._decides(plan, green) if file.reason is not Reason.TEST]
+        deciding = await asyncio.to_thread(self._without_new_fixtures, decided)
         commit = await self._compose(deciding)
         if commit != self._trial.head:
             lost = observations.losses(green.observed, await self._observe(plan, commit, finding))
@@ -233,6 +235,22 @@ class BaseRuns:
                 self._check_changed(plan, deciding, finding)
         await self._older_tests(plan, green, seconds, finding, configured=bool(deciding))
         return finding
+
+    def _without_new_fixtures(self, deciding: Sequence[Restored]) -> list[Restored]:
+        """Leave out each ``conftest.py`` that only adds fixtures, which the new tests may need."""
+        candidates = [file for file in deciding if PurePosixPath(file.path).name == "conftest.py"]
+        if not candidates:
+            return list(deciding)
+        trees = self._known()
+        paths = set(deciding_files.without_test_support(trees.base_paths, self._trial.test_patterns))
+        others = list(trees.read_many([path for path in sorted(trees.base_paths) if path not in paths]).values())
+
+        def only_adds(path: str) -> bool:
+            result = trees.read_result(path)
+            return result is not None and only_adds_fixtures(trees.read_base(path) or b"", result, others)
+
+        harmless = {file.path for file in candidates if only_adds(file.path)}
+        return [file for file in deciding if file.path not in harmless]
 
     def test_support(self) -> frozenset[str]:
         """Return the changed files that only tests used in the base, although neither name nor folder says so."""

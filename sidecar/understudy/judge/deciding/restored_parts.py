@@ -6,11 +6,15 @@ tests beside the code. What is returned is the result's file with the base's dec
 
 from __future__ import annotations
 
+import ast
 import configparser
 import itertools
 import json
+import os
 import re
+import sys
 import tomllib
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
@@ -36,6 +40,18 @@ Span = tuple[int, int]
 _RUST, _PYTHON = ".rs", ".py"
 EXAMPLE = b">>>"
 """Begins an example in a docstring or a text, which a check may run."""
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_WORD = re.compile(rb"\w+")
+_FIXTURES = frozenset(
+    {
+        *("cache", "capfd", "capfdbinary", "caplog", "capsys", "capsysbinary", "capteesys", "doctest_namespace"),
+        *("monkeypatch", "pytestconfig", "record_property", "record_testsuite_property", "record_xml_attribute"),
+        *("recwarn", "request", "subtests", "testdir", "pytester", "tmp_path", "tmp_path_factory", "tmpdir"),
+        *("tmpdir_factory", "event_loop", "event_loop_policy", "anyio_backend", "mocker", "db", "client", "settings"),
+        *("freezer", "benchmark", "app", "live_server", "rf", "admin_user", "loop", "aiohttp_client"),
+    }
+)
+"""Fixtures of pytest and of common plugins, which one in the project would replace."""
 _BESIDE = frozenset({"attribute_item", "line_comment", "block_comment"})
 _MOST_BYTES = 4 * 1024 * 1024
 
@@ -305,6 +321,81 @@ def _docstring(body: Node) -> Node | None:
     first = next((child for child in body.named_children if child.type != "comment"), None)
     strings = first.named_children if first is not None and first.type == "expression_statement" else []
     return strings[0] if [child.type for child in strings] == ["string"] else None
+
+
+def only_adds_fixtures(base: bytes, result: bytes, others: Iterable[bytes]) -> bool:
+    """Return whether a ``conftest.py`` only has more fixtures, for tests that name them, and what these need.
+
+    ``others`` are the files that may use a name of it already, such as the base's tests: a fixture that one of them
+    names would be another one now. A fixture that acts by itself, a hook, and what pytest reads from the module decide
+    a check.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            before, after = (list(ast.parse(source).body) for source in (base, result))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    left = [ast.dump(statement) for statement in before]
+    added = []
+    for statement in after:
+        if left and ast.dump(statement) == left[0]:
+            del left[0]
+        else:
+            added.append(statement)
+    bound = [_only_bound(statement) for statement in added]
+    names = set(itertools.chain(*filter(None, bound)))
+    if left or None in bound or not names.isdisjoint({*map(os.fsdecode, _WORD.findall(base)), "pytest"}):
+        return False
+    fixtures = {item.name for item in added if isinstance(item, _FUNCTIONS) and item.decorator_list}
+    used = set(itertools.chain(*map(_WORD.findall, others)))
+    return not any(name.encode() in used or name in _FIXTURES for name in fixtures)
+
+
+def _only_bound(statement: ast.stmt) -> list[str] | None:
+    """Return the names that a statement of a ``conftest.py`` binds to what a test has to ask for; None if it does more.
+
+    Leave out modules under their usual names. An import from the project could bring a fixture that acts by itself.
+    """
+    modules: list[str] = []
+    match statement:
+        case ast.Expr(value=ast.Constant()):
+            names = []
+        case ast.Import(names=aliases):
+            modules, names = [alias.name for alias in aliases], [alias.asname for alias in aliases if alias.asname]
+        case ast.ImportFrom(module=str(module), names=aliases, level=0):
+            modules, names = [module], [alias.asname or alias.name for alias in aliases]
+        case ast.Assign(targets=[ast.Name(id=name)]) if _is_literal(statement.value):
+            names = [name]
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+            defaults = [*statement.args.defaults, *filter(None, statement.args.kw_defaults)]
+            if not all(map(_is_plain_fixture, statement.decorator_list)) or not all(map(_is_literal, defaults)):
+                return None
+            names = [name]
+        case _:
+            return None
+    # pytest reads these: hooks, plugins, marks, and files to leave out.
+    if any(name == "*" or name.startswith(("pytest_", "pytestmark", "collect_ignore", "__")) for name in names):
+        return None
+    usual = sys.stdlib_module_names | {"pytest"}
+    return names if all(module.partition(".")[0] in usual for module in modules) else None
+
+
+def _is_plain_fixture(decorator: ast.expr) -> bool:
+    call = decorator if isinstance(decorator, ast.Call) else None
+    if ast.unparse(call.func if call is not None else decorator) not in {"pytest.fixture", "fixture"}:
+        return False
+    options = call.keywords if call is not None else []
+    allowed = {"scope", "params", "ids"}
+    return not (call and call.args) and all(option.arg in allowed and _is_literal(option.value) for option in options)
+
+
+def _is_literal(value: ast.expr) -> bool:
+    try:
+        ast.literal_eval(value)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return False
+    return True
 
 
 def is_line_of_test(path: str, source: bytes, line: int) -> bool:
