@@ -340,7 +340,7 @@ async def test_a_function_that_became_another_one_is_reported_as_such(project: A
                 "import add, double", "import add, scale"
             ),
         },
-        recipe="fix",
+        recipe="implement",
         checks=(PYTEST,),
     )
     assert judged.asks(Reservation.BASE_TESTS_DO_NOT_BUILD)
