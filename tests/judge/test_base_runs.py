@@ -164,6 +164,23 @@ async def test_examples_that_are_edited_are_a_question(project: Any) -> None:
     assert {changed.test.partition("::")[0] for changed in judged.only.base.tests} == set(base)
 
 
+@pytest.mark.parametrize(
+    ("example", "is_noticed"),
+    [
+        (">>> half(6)\n    3", True),
+        pytest.param(">>> done = half(6)", False, marks=pytest.mark.heavy),
+    ],
+    ids=["expected", "only called"],
+)
+async def test_examples_must_notice_what_they_are_about(project: Any, example: str, is_noticed: bool) -> None:
+    project.has({"calc.py": DOUBLE.format(4, 2)})
+    half = f'\n\ndef half(x):\n    """Halve.\n\n    {example}\n    """\n    return x // 2\n'
+    argv = ["{python}", "-m", "pytest", "-q", "--doctest-modules", "--doctest-glob", "*.md"]
+    check = Check(name="suite", argv=argv)
+    judged = await project.judge({"calc.py": DOUBLE.format(4, 2) + half}, recipe="implement", checks=(check,))
+    assert judged.said == ([] if is_noticed else [Reservation.CHANGE_NOT_TESTED])
+
+
 @pytest.mark.heavy
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node")
 async def test_failing_tests_of_node_that_are_edited_are_a_question(project: Any) -> None:

@@ -122,7 +122,13 @@ class PytestReports:
         yield
 
     def _is_finding(self, failure: Any, test: Any) -> bool:
-        """Return whether ``test`` itself found something wrong: an assertion, or an exception that it raises."""
+        """Return whether ``test`` itself found something wrong: an assertion, or an exception that it raises.
+
+        An example in a docstring found it if the code did not raise anything.
+        """
+        kind = type(failure.value)
+        if (kind.__module__, kind.__name__) == ("doctest", "UnexpectedException"):
+            return False
         step = failure.tb
         while step.tb_next is not None:
             step = step.tb_next
@@ -369,7 +375,11 @@ class Judge:
         }
 
     def _start(self, run: Json, write: int, last: bytes) -> int | Forked:
-        job = {"tests": run["tests"], "stop": run["stop"], "tests_in": self._job["tests_in"], "code": self._job["code"]}
+        job = {
+            "tests": run["tests"],
+            "stop": run["stop"],
+            **{key: self._job[key] for key in ("tests_in", "code", "options")},
+        }
         if not self.forks:
             argv = [sys.executable, os.path.abspath(__file__), "child", str(write)]  # noqa: PTH100
             # By standard input: there may be more tests than arguments, and arguments can be read by anyone.
@@ -578,8 +588,9 @@ def judge(job: Json, write: Callable[[Json], None]) -> None:
 
 
 def _enter(job: Json) -> None:
-    """Import from the tree from now on, as `python -m pytest` does."""
+    """Import from the tree from now on, as `python -m pytest` does, and use the options of the check."""
     os.chdir(job["folder"])
+    _PYTEST_OPTIONS[:0] = job["options"]
     paths = job["paths"].split(os.pathsep) if job["paths"] else []
     if paths:
         os.environ["PYTHONPATH"] = job["paths"]
@@ -591,6 +602,7 @@ def main(argv: List[str]) -> int:  # noqa: UP006
     if argv[0] == "child":
         job = json.load(sys.stdin)
         sys.path[0] = job["folder"]
+        _PYTEST_OPTIONS[:0] = job["options"]
         return run_child(job, int(argv[1]), job["last"].encode())
     with open(argv[1], encoding="utf-8") as stream:  # noqa: PTH123
         job = json.load(stream)

@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import dataclasses
 import importlib
+import itertools
 import json
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -385,6 +386,7 @@ def _runner(request: MutationRequest, copied: _Copy) -> CheckMutants | PytestRun
                 scratch=context.scratch,
                 mark=context.mark,
                 limits=context.limits,
+                options=tuple(_options_for_examples(plan.check.argv)),
                 also_loaded=tuple(os.path.relpath(context.tree / file, base) for file in request.also_loaded),
             )
             calls = context.scratch / "calls" if request.base is not None else None
@@ -392,6 +394,15 @@ def _runner(request: MutationRequest, copied: _Copy) -> CheckMutants | PytestRun
     runner = runner_for(plan, context)
     runner.copied = copied.state
     return runner
+
+
+def _options_for_examples(argv: Sequence[str]) -> Iterator[str]:
+    """Yield the options with which a check makes pytest run examples in docstrings and texts."""
+    for option, value in itertools.zip_longest(argv, argv[1:], fillvalue=""):
+        if option.startswith("--doctest-"):
+            # The only ones with a value, which may be a word of its own.
+            has_value = option in {"--doctest-glob", "--doctest-report"}
+            yield f"{option}={value}" if has_value else option
 
 
 def _counted(recorded: RecordedTests, counted: frozenset[str] | None) -> RecordedTests:

@@ -62,6 +62,8 @@ class TestEnvironment:
     """The folder that the ids of tests begin at; the tree by default."""
     also_loaded: tuple[str, ...] = ()
     """Test files, relative to ``tests_in``, that every run loads after its own tests."""
+    options: tuple[str, ...] = ()
+    """Options of pytest without which it does not find the tests."""
     scratch: Path
     """A folder outside the tree whose path no test gets."""
     mark: str
@@ -198,6 +200,7 @@ async def _program(where: TestEnvironment, command: str, job: Mapping[str, Any])
         "tests_in": str((where.tests_in or where.tree).resolve()),
         "original": str(where.original.resolve()) if where.original is not None else None,
         "out": str(out),
+        "options": list(where.options),
         "paths": where.environment.get("PYTHONPATH", ""),
     }
     await asyncio.to_thread(job_file.write_text, json.dumps(content), encoding="utf-8")
