@@ -266,6 +266,8 @@ def test_tests_beside_code_are_those_of_the_base(base: list[str], result: list[s
 def test_lines_of_tests_beside_code_are_known() -> None:
     source = b"fn f() {}\n#[cfg(test)]\nmod tests {\n    fn a() {}\n}\nfn g() {}\n"
     assert [line for line in range(8) if restored_parts.is_line_of_test("src/lib.rs", source, line)] == [2, 3, 4, 5]
+    assert restored_parts.has_only_tests("src/lib.rs", source, [2, 3])
+    assert not restored_parts.has_only_tests("src/lib.rs", source, [1, 2])
 
 
 EXAMPLE = 'def f(x):\n    """Double.\n\n    >>> f(2)\n    {}\n    """\n    return x * {}\n\n\nclass C:\n    """No example."""\n'

@@ -32,18 +32,23 @@ class Cart:
         return "Cart" + str(1)
 """
 SAME = [
+    ("a.ts", "const x: number = 1;\n", "// why\nconst x: number = 1;\n"),
+    ("a.ts", "let x = f(1);\n", "let x: number = f<string>(1);\n"),
+    ("a.tsx", "function f(a) {}\n", "function f<T>(a: T): void {}\n"),
     ("a.py", "x = 1\n", "# why\nx = 1  # how\n"),
     ("a.py", "def f():\n    return 1\n", 'def f():\n    """Return one."""\n    return 1\n'),
     ("a.py", '"""Old."""\nx = 1\n', '# first\n"""New."""\nx  =  1\n'),
     ("a.py", 'class C:\n    """Old."""\n    x = 1\n', "class C:\n    x = 1\n"),
     ("a.py", "f(1,\n  2)\n", "f(1, 2)\n"),
     ("a.js", "f(1);\n", "/* why */\nf(1); // how\n"),
-    ("a.ts", "const x: number = 1;\n", "// why\nconst x: number = 1;\n"),
     ("a.go", "package a\n\nvar X = 1\n", "package a\n\n// X is one.\nvar X = 1\n"),
     ("a.rs", "fn f() -> u8 { 1 }\n", "// why\nfn f() -> u8 {\n    1\n}\n"),
     ("A.java", "class A { int x = 1; }\n", "/** Why. */\nclass A {\n  int x = 1;\n}\n"),
 ]
 OTHER = [
+    ("a.ts", "let x = f(1);\n", "let x: number = f(2);\n"),
+    ("a.ts", "class A {\n  @field\n  x = 1;\n}\n", "class A {\n  @field\n  x: string = 1;\n}\n"),
+    ("a.ts", "class A {\n  constructor(x) {}\n}\n", "class A {\n  constructor(private x) {}\n}\n"),
     ("a.py", "x = 1\n", "x = 2\n"),
     ("a.py", "if a:\n    b()\nc()\n", "if a:\n    b()\n    c()\n"),
     ("a.py", "x = 'a b'\n", "x = 'a  b'\n"),
@@ -110,6 +115,13 @@ class Cart:
         unit.price = items
         local = items
 """
+
+
+def test_a_case_of_go_is_a_condition_if_it_compares() -> None:
+    source = b"package a\n\nfunc f(x int) int {\n\tswitch {\n\tcase x < 1:\n\t\treturn 2\n\t}\n\tswitch x {\n\tcase 3, 4:\n\t}\n\treturn x\n}\n"
+    changed = [mutant.apply(source).splitlines() for mutant in mutants_of("a.go", source)]
+    assert sum(b"\tcase !(x < 1):" in lines for lines in changed) == 1
+    assert not any(b"!(3" in line for lines in changed for line in lines)
 
 
 def test_what_is_stored_in_an_object_is_changed() -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from understudy.mutants.languages.by_suffix import language_of
 from understudy.mutants.languages.language import EXACT_OPPOSITES, Language, text_of
 from understudy.mutants.languages.python import PYTHON
+from understudy.mutants.python_declarations import only_abstract
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -34,6 +35,7 @@ Edit = tuple[int, int, str, str]
 """Start, end, text and kind of a change."""
 _TEXT = re.compile(r"string|template|regex|char")
 """Matches the types of nodes whose spaces matter, and whose text is not only that of the nodes below."""
+_DECORATOR = re.compile(rb"^\s*@\w", re.MULTILINE)
 _DIRECTIVE = re.compile(
     rb"^(?://go:|// \+build\b|#!|#.*coding[:=]|///|//!|/\*[*!][^/]*```)|@(?:jest|vitest|jsx|ts-)|"
     rb"\b(?:noqa|nolint|nosec|type: *ignore|pragma: *no cover|eslint-disable|istanbul ignore|[cv]8 ignore)\b|"
@@ -124,9 +126,11 @@ def _bound_name(binding: Node) -> str:
 def is_for_the_compiler(path: str, source: bytes, lines: Collection[int]) -> bool:
     """Return whether some lines, from 1, have only declarations that do nothing by themselves, such as Go's imports.
 
-    What uses them is judged where it is.
+    What uses them is judged where it is. In Python, these are the abstract methods of a class.
     """
     language = language_of(path)
+    if language is PYTHON:
+        return only_abstract(source, lines)
     if language is None or not language.for_the_compiler or len(source) > _MOST_BYTES:
         return False
     only = True
@@ -294,6 +298,10 @@ def _condition_edits(language: Language, node: Node) -> Iterator[Edit]:
     if condition is None or condition.type.startswith("let_"):
         return
     inner = condition
+    if inner.type == "expression_list":  # of a case of Go, whose values are conditions only if they are compared
+        inner = inner.named_children[0]
+        if condition.named_child_count > 1 or inner.type not in language.operators:
+            return
     while inner.type == "parenthesized_expression" and inner.named_child_count == 1:
         inner = inner.named_children[0]
     # These have another mutant with the same meaning.
@@ -427,81 +435,13 @@ def runs_the_same(path: str, before: bytes | None, after: bytes | None, *, docst
     if any(root.has_error for root in roots) or (language is PYTHON and _parses(old) != _parses(new)):
         return False
     docstrings = language is PYTHON and not docstrings_run and b"__doc__" not in old + new
-    trees = (_syntax(root, source, docstrings) for root, source in zip(roots, (old, new), strict=True))
+    # Decorators may read types.
+    erased = language.erased if not _DECORATOR.search(old + b"\n" + new) else frozenset[str]()
+    trees = (_syntax(root, source, docstrings, erased) for root, source in zip(roots, (old, new), strict=True))
     return list(next(trees)) == list(next(trees))
 
 
-def differs_in_annotations(before: bytes, after: bytes) -> bool:
-    """Return whether two versions of a Python file differ only in annotations that are plain types.
-
-    Not those of classes, which make fields in many libraries, nor of decorated functions. An annotation with a call or
-    another expression runs code of its own.
-    """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            trees = [_WithoutAnnotations().visit(ast.parse(source)) for source in (before, after)]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return ast.dump(trees[0]) == ast.dump(trees[1])
-
-
-class _WithoutAnnotations(ast.NodeTransformer):
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        return self._without(node)
-
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
-        return self._without(node)
-
-    def visit_Module(self, node: ast.Module) -> ast.AST:
-        self.generic_visit(node)
-        used = {child.id for child in ast.walk(node) if isinstance(child, ast.Name)}
-        node.body = [statement for statement in node.body if not _only_for_annotations(statement, used)]
-        return node
-
-    def _without(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
-        self.generic_visit(node)
-        if node.decorator_list:
-            return node
-        arguments = node.args
-        every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
-        for argument in every:
-            if argument is not None and _is_plain_type(argument.annotation):
-                argument.annotation = None
-        if _is_plain_type(node.returns):
-            node.returns = None
-        # Within a function, nothing evaluates them.
-        node.body = [_without_annotation(statement) for statement in node.body]
-        return node
-
-
-def _only_for_annotations(statement: ast.stmt, used: Collection[str]) -> bool:
-    """Return whether a statement imports only types that nothing but annotations uses, or defers their evaluation."""
-    match statement:
-        case ast.ImportFrom(module="__future__", names=[ast.alias(name="annotations")]):
-            return True
-        case ast.ImportFrom(module="typing" | "collections.abc", names=names, level=0):
-            return not any(alias.name == "*" or (alias.asname or alias.name) in used for alias in names)
-        case ast.Import(names=[ast.alias(name="typing", asname=None)]):
-            return "typing" not in used
-        case _:
-            return False
-
-
-def _without_annotation(statement: ast.stmt) -> ast.stmt:
-    match statement:
-        case ast.AnnAssign(target=ast.Name() as target, value=value) if value is not None:
-            return ast.copy_location(ast.Assign(targets=[target], value=value), statement)
-        case _:
-            return statement
-
-
-def _is_plain_type(annotation: ast.expr | None) -> bool:
-    plain = (ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.Tuple, ast.List, ast.BinOp, ast.BitOr, ast.Load)
-    return annotation is not None and all(isinstance(node, plain) for node in ast.walk(annotation))
-
-
-def _syntax(root: Node, source: bytes, docstrings: bool) -> Iterator[bytes | str]:
+def _syntax(root: Node, source: bytes, docstrings: bool, erased: Collection[str]) -> Iterator[bytes | str]:
     """Yield the types and texts of all nodes that run, each with the end of its children."""
     stack: list[Node | str] = [root]
     while stack:
@@ -512,7 +452,7 @@ def _syntax(root: Node, source: bytes, docstrings: bool) -> Iterator[bytes | str
         text = node.text or b""
         if "comment" in node.type and not _DIRECTIVE.search(text):
             continue
-        if docstrings and _is_docstring(node):
+        if node.type in erased or (docstrings and _is_docstring(node)):
             continue
         yield node.type
         stack.append("end")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from file_differences import file_difference
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.judge.places.changed_places import Place, places_of, unbound, undone
+from understudy.judge.places.changed_places import Place, only_named_again, places_of, unbound, undone
 from understudy.model.hunks import FileDiff
 
 CALC = b"import os\n\n\ndef add(a, b):\n    return a + b\n\n\nclass Box:\n    size = 1\n\n    def area(self):\n        return 2\n"
@@ -59,6 +60,31 @@ def test_lines_that_end_with_a_carriage_return_are_counted_as_git_and_as_python_
         (1, 2),
         [("x", b"import a\r\rb = 1\nx = 2\nx = None\n\ry = 3\n")],
     )
+
+
+GO = b"package a\n\nfunc Clamp(x int) int {\n\treturn floor(x)\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("after", "only"),
+    [
+        (GO.replace(b"Clamp", b"Limit"), True),
+        (GO.replace(b"Clamp(x int)", b"Limit(x int64)"), False),
+        (GO.replace(b"floor", b"ceil"), False),
+        (GO.replace(b"Clamp", b"Limit") + b"\nfunc Clamp() {}\n", False),
+        (GO.replace(b"Clamp", b"floor"), False),
+        (GO.replace(b"func Clamp", b"type Limit"), False),
+    ],
+)
+def test_a_definition_under_another_name(after: bytes, only: bool) -> None:
+    first, *_ = places(GO, after, path="a.go")
+    assert only_named_again(first, GO, after) is only
+
+
+def test_a_function_of_which_only_the_head_changed_is_bound_to_nothing() -> None:
+    after = CALC.replace(b"def add", b"def plus")
+    [place] = places(CALC, after)
+    assert unbound(place, after) == [("plus", after.replace(b"a + b\n", b"a + b\nplus = None\n"))]
 
 
 def test_a_file_of_the_base_that_is_too_large_is_undone_as_a_whole() -> None:

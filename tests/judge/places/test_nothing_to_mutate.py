@@ -36,7 +36,7 @@ CODE = {
     "empty.py": CALC + "\n\ndef mul(a, b):\n    pass\n",
     "ellipsis.py": CALC + "\n\ndef mul(a, b): ...\n",
     "alias.py": CALC + "\n\nmul = add\n",
-    "imports.py": "from operator import mul\n" + CALC,
+    "imports.py": "from app import TEXT\n" + CALC,
     "decorator.py": "import functools\n" + CALC.replace("def add(", "@functools.cache\ndef add("),
     "type.py": CALC.replace("def add(a,", "def add(a: int,"),
     "removed.py": CALC.replace("    if a is None:\n        raise ValueError\n", ""),

@@ -400,8 +400,18 @@ def _is_literal(value: ast.expr) -> bool:
 
 def is_line_of_test(path: str, source: bytes, line: int) -> bool:
     """Return whether a line of a file, from 1, belongs to a test."""
-    spans = [span for spans in _Tests(path, source).spans.values() for span in spans]
-    return any(source.count(b"\n", 0, start) < line <= source.count(b"\n", 0, end) + 1 for start, end in spans)
+    return any(line in lines for lines in _lines_of_tests(path, source))
+
+
+def has_only_tests(path: str, source: bytes, lines: Iterable[int]) -> bool:
+    """Return whether each of some lines of a file, from 1, belongs to a test or is blank."""
+    tests, text = _lines_of_tests(path, source), source.split(b"\n")
+    return all(not text[line - 1].strip() or any(line in test for test in tests) for line in lines)
+
+
+def _lines_of_tests(path: str, source: bytes) -> list[range]:
+    spans = itertools.chain(*_Tests(path, source).spans.values())
+    return [range(source.count(b"\n", 0, start) + 1, source.count(b"\n", 0, end) + 2) for start, end in spans]
 
 
 class _Tests:

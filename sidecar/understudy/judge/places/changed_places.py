@@ -9,16 +9,21 @@ from __future__ import annotations
 import ast
 import difflib
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, zip_longest
 
 from understudy.git.merge.line_edits import split_lines
 from understudy.model.hunks import FileDiff, Hunk
 from understudy.model.text.path_quoting import unquote
 from understudy.mutants.generate import emptied, functions_of
 
+_DEFINITION = re.compile(
+    rb"\b(func|function|fn|def|class|struct|enum|trait|interface|type)\s+(?:\([^()]*\)\s*)?([^\W\d]\w*)"
+)
+_WORD = re.compile(rb"\w+")
 Read = Callable[[str], bytes | None]
 """Path → content of a file in one commit; None if it does not exist, or is too large."""
 
@@ -164,6 +169,25 @@ def by_line(places: Iterable[Place]) -> Mapping[str, Mapping[int, int]]:
     return index
 
 
+def only_named_again(place: Place, before: bytes, after: bytes) -> bool:
+    """Return whether the lines of a place define the same things as before under other names, which are new."""
+    old, new = split_lines(before)[slice(*place.old)], split_lines(after)[slice(*place.new)]
+    names: list[tuple[bytes, bytes]] = []
+    for line, line_now in zip_longest(old, new, fillvalue=b""):
+        if line == line_now:
+            continue
+        definition, definition_now = _DEFINITION.search(line), _DEFINITION.search(line_now)
+        if definition is None or definition_now is None:
+            return False
+        if line[: definition.start(2)] + line[definition.end(2) :] != (
+            line_now[: definition_now.start(2)] + line_now[definition_now.end(2) :]
+        ):
+            return False
+        names.append((definition[2], definition_now[2]))
+    words, words_now = set(_WORD.findall(before)), set(_WORD.findall(after))
+    return bool(names) and all(name not in words_now and name_now not in words for name, name_now in names)
+
+
 NOTHING = b"None"
 ANYTHING = b"__import__('unittest.mock').mock.MagicMock()"
 """An object that can be called, compared and read in any way: a test that only uses it does not fail."""
@@ -185,7 +209,7 @@ def hollow(place: Place, after: bytes) -> list[tuple[str, bytes]]:
 def unbound(place: Place, after: bytes, value: bytes = NOTHING) -> list[tuple[str, bytes]]:
     """Return each name that a place binds outside functions, with the file in which it is bound to ``value``.
 
-    That of a class is bound after its end: its first line cannot be undone while the rest of it is there.
+    That of a class or function is bound after its end: its first line cannot be undone while the rest of it is there.
 
     Only in Python: without the place, a module that imports the name cannot be loaded, which shows nothing. Elsewhere,
     the use of a name that does not exist fails where it is used.
@@ -219,11 +243,9 @@ def unbound(place: Place, after: bytes, value: bytes = NOTHING) -> list[tuple[st
 
 def _outside_functions(node: ast.AST) -> Iterator[ast.stmt]:
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            continue
         if isinstance(child, ast.stmt):
             yield child
-        if not isinstance(child, ast.ClassDef):
+        if not isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             yield from _outside_functions(child)
 
 
@@ -233,7 +255,7 @@ def _bound_by(statement: ast.stmt) -> list[str]:
             return [alias.asname or alias.name.partition(".")[0] for alias in names]
         case ast.ImportFrom(module=module, names=names) if module != "__future__":
             return [alias.asname or alias.name for alias in names if alias.name != "*"]
-        case ast.ClassDef(name=name):
+        case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
             return [name]
         case ast.Assign(targets=targets):
             # Only `import *` reads this one.

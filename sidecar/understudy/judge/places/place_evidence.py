@@ -19,13 +19,13 @@ from typing import Protocol
 
 from understudy.git.merge.line_edits import split_lines
 from understudy.judge.base_runs import earlier_tests
-from understudy.judge.deciding import deciding_files
+from understudy.judge.deciding import deciding_files, restored_parts
 from understudy.judge.deciding.deciding_files import CODE_SUFFIXES
 from understudy.judge.mutation.mutant_runs import MutantResult
 from understudy.judge.mutation.mutation_test import MutationOutcome, MutationRequest, mutation_test
 from understudy.judge.outcomes import observations
 from understudy.judge.outcomes.observations import FAILED, Observed, printable
-from understudy.judge.places.changed_places import Place, by_line, hollow, places_of, unbound, undone
+from understudy.judge.places.changed_places import Place, by_line, hollow, only_named_again, places_of, unbound, undone
 from understudy.judge.places.replaced_statements import dropped, without
 from understudy.judge.runs.check_run import CheckOutcome, ResultToJudge
 from understudy.judge.runs.judged_tree import read_unless_large
@@ -35,14 +35,15 @@ from understudy.model.places import SHOWN, ChangedPlace, PlaceEvidence, describe
 from understudy.model.text.path_quoting import quote
 from understudy.model.text.sanitize import name_list
 from understudy.model.verdicts import Reservation
-from understudy.mutants.generate import differs_in_annotations, is_for_the_compiler, mutants_of, runs_the_same
+from understudy.mutants.generate import is_for_the_compiler, mutants_of, runs_the_same
 from understudy.mutants.languages.by_suffix import language_of
+from understudy.mutants.python_declarations import differs_in_annotations, unused_names
 
 _MOST_ALONE = 40
 """Most places that are undone alone although nothing fails when they are undone together."""
 _READS_ANNOTATIONS = re.compile(
     rb"__annotations__|get_type_hints|get_annotations|\bsignature\(|getfullargspec|"
-    rb"^\s*(?:import|from)\s+(?:attrs?|beartype|cattrs?|cyclopts|dataclasses|dependency_injector|fastapi|injector|"
+    rb"^\s*(?:import|from)\s+(?:attrs?|beartype|cattrs?|cyclopts|dependency_injector|fastapi|injector|"
     rb"jsonargparse|litestar|msgspec|ninja|plac|pydantic|sqlmodel|strawberry|typeguard|typer|tyro)\b",
     re.MULTILINE,
 )
@@ -50,6 +51,8 @@ _READS_DOCSTRINGS = re.compile(
     rb"\bgetdoc\(|^\s*(?:import|from)\s+(?:docopt|docopt_ng|docopt_subcommands|ply|plyplus|spark_parser|sly)\b",
     re.MULTILINE,
 )
+_NOT_OF_THE_PROGRAM = re.compile(r"(?:^|/)\.|(?:^|/)(?:MANIFEST\.in|mkdocs\.ya?ml)$|\.(?:md|rst)$")
+"""Matches files that may name a text for people to pack, build or mention it: hidden ones, and other texts."""
 _MOST_UNBOUND = 20
 """Most names of a place that are bound to nothing, one after another."""
 _MOST_DROPPED = 20
@@ -230,9 +233,19 @@ class ChangedPlaces:
             elif not (place.whole or place.removed) and is_for_the_compiler(
                 place.path, self._read_result(place.path) or b"", place.lines
             ):
-                item.show(PlaceEvidence.SAME, "only names for the compiler; what uses them is judged where it is")
-            elif place.path in tests:
+                item.show(PlaceEvidence.SAME, "only declarations; what uses or defines them is judged where it is")
+            elif place.path in tests or self._is_in_inline_tests(place):
                 item.show(PlaceEvidence.NEW_TEST, "it belongs to the tests")
+
+    def _is_in_inline_tests(self, place: Place) -> bool:
+        """Return whether a place has only lines of tests beside the code; the base's tests are restored there, too."""
+        if place.whole or not place.path.endswith(".rs"):
+            return False
+        before, after = self._read_base(place.source or place.path) or b"", self._read_result(place.path) or b""
+        return all(
+            restored_parts.has_only_tests(place.path, source, lines)
+            for source, lines in ((before, place.removed), (after, place.lines))
+        )
 
     def _is_moved_test(self, place: Place) -> bool:
         """Return whether a place is a test file under another name, with the same content; its tests must still run."""
@@ -263,8 +276,22 @@ class ChangedPlaces:
             return False
         if self._equal(first.path, before, after):
             return True
-        annotated = first.path.endswith(".py") and before is not None and after is not None
-        return annotated and differs_in_annotations(before or b"", after or b"") and not self._annotations_are_read
+        if not first.path.endswith(".py") or before is None or after is None:
+            return False
+        if differs_in_annotations(before, after) and not self._annotations_are_read:
+            return True
+        names = unused_names(before, after)
+        return names is not None and not self._are_imported_from(first.path, names)
+
+    def _are_imported_from(self, path: str, names: Iterable[str]) -> bool:
+        """Return whether Python code of the project takes some names, or all, from the file at ``path``."""
+        module = re.escape(PurePosixPath(path.removesuffix("/__init__.py")).stem.encode())
+        texts = b"\n".join(self._python_code)
+        imported = re.findall(rb"\bfrom\s+[\w.]*(?<!\w)%b\s+import\s*(\([^)]*\)|[^\n]*)" % module, texts)
+        imported += re.findall(rb"\bfrom\s+\.+\s+import\s*(\([^)]*\)|[^\n]*)", texts)
+        imported += re.findall(rb"\b%b\.(\w+)" % module, texts)
+        words = re.findall(rb"\w+|\*", b"\n".join(imported))
+        return b"*" in words or any(name.encode() in words for name in names)
 
     def _equal(self, path: str, before: bytes | None, after: bytes | None) -> bool:
         return runs_the_same(path, before, after, docstrings_run=path.endswith(".py") and self._docstrings_are_read)
@@ -289,7 +316,8 @@ class ChangedPlaces:
         """Return the files that may name a text because they use it: not other documentation, tests or settings."""
         trial = self._trial
         paths = deciding_files.without_test_support(trial.tree.paths(trial.head), trial.test_patterns)
-        return trial.tree.read_many(trial.head, deciding_files.without_documentation(paths))
+        users = (path for path in deciding_files.without_documentation(paths) if not _NOT_OF_THE_PROGRAM.search(path))
+        return trial.tree.read_many(trial.head, users)
 
     # -- mutants ----------------------------------------------------------------------------------------------
 
@@ -421,7 +449,13 @@ class ChangedPlaces:
     ) -> None:
         """Bind the names of a place to nothing, one after another: a test must notice each of them."""
         place = item.place
-        names = await asyncio.to_thread(unbound, place, self._read_result(place.path) or b"")
+        before, after = self._read_base(place.source or place.path) or b"", self._read_result(place.path) or b""
+        moved = place.source is not None and before == after
+        # In Python, a name can be bound to something else to see who looks at it.
+        if moved or (not place.path.endswith(".py") and only_named_again(place, before, after)):
+            item.show(PlaceEvidence.NOTICED, "the same code under another name, without which tests cannot be loaded")
+            return
+        names = await asyncio.to_thread(unbound, place, after)
         why = ""
         for name, content in names[:_MOST_UNBOUND]:
             by = await fails_with({place.path: content})

@@ -55,7 +55,7 @@ GO = Language(
         "inc_statement": ("arithmetic", STEPS),
         "dec_statement": ("arithmetic", STEPS),
     },
-    conditions={"if_statement": "condition"},
+    conditions={"if_statement": "condition", "expression_case": "value"},
     negated="!(%s)",
     negations={"unary_expression": "!"},
     words={"true": "false", "false": "true", "break": "continue", "continue": "break"},

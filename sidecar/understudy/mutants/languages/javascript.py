@@ -91,6 +91,7 @@ TYPESCRIPT = replace(
     name="typescript",
     for_the_compiler=frozenset({"interface_declaration", "type_alias_declaration", "import_statement"}),
     not_for_the_compiler=re.compile(r"^import\s(?!type\s)"),
+    erased=frozenset({"type_annotation", "type_parameters", "type_arguments"}),
     suffixes=(".ts", ".mts", ".cts"),
     grammar="tree_sitter_typescript",
     entry="language_typescript",

@@ -93,6 +93,8 @@ class Language:
     """Node types of declarations that do nothing by themselves, and without which what uses them cannot be built."""
     not_for_the_compiler: re.Pattern[str] = _NOTHING
     """Matches the text of those that do something all the same: they load code, or give others a name to use."""
+    erased: frozenset[str] = frozenset()
+    """Node types that the compiler leaves out of what runs, such as the types of TypeScript."""
     bindings: frozenset[str] = frozenset()
     """Node types that give a value to a name which is in the field ``name`` or ``left``."""
     skipped: frozenset[str]

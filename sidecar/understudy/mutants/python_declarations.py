@@ -1,0 +1,228 @@
+"""Compare versions of a Python file by what of them runs: declarations that nothing uses at run time do not."""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import sys
+import warnings
+from collections.abc import Collection, Iterator
+
+_MOST_STEPS = 20
+_ACTING = frozenset({"__future__", "antigravity", "idlelib", "readline", "rlcompleter", "site", "this", "turtle"})
+"""Modules that do something when they are imported."""
+_ABSTRACT = frozenset({"abstractmethod", "abc.abstractmethod"})
+_PROTOCOLS = frozenset({"Protocol", "typing.Protocol", "typing_extensions.Protocol"})
+_VARIABLES = frozenset(f"{prefix}{name}" for prefix in ("", "typing.", "t.") for name in ("TypeVar", "ParamSpec"))
+_GENERIC = frozenset(
+    prefix + name
+    for prefix in ("", "typing.", "t.", "collections.abc.")
+    for name in (
+        *("Callable", "Dict", "Iterable", "Iterator", "List", "Literal", "Mapping", "Optional", "Sequence"),
+        *("Set", "Tuple", "Type", "Union", "dict", "frozenset", "list", "set", "tuple", "type"),
+    )
+)
+"""What a type is made of others with, such as an alias that only annotations use."""
+
+
+def differs_in_annotations(before: bytes, after: bytes) -> bool:
+    """Return whether two versions of a Python file differ only in annotations that are plain types.
+
+    Not those of classes, which make fields in many libraries, nor of decorated functions. An annotation with a call or
+    another expression runs code of its own.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            trees = [_WithoutAnnotations().visit(ast.parse(source)) for source in (before, after)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return ast.dump(trees[0]) == ast.dump(trees[1])
+
+
+def unused_names(before: bytes, after: bytes) -> frozenset[str] | None:
+    """Return the names by which alone two versions of a Python file differ, and which nothing in them uses.
+
+    These are imports of the standard library, and a new ``__all__``: they matter only to a file that imports them from
+    here. None if something else differs.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            modules = [ast.parse(source) for source in (before, after)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    removed = [_without_unused(module) for module in modules]
+    listed = [any(_binds_all(statement) for statement in module.body) for module in modules]
+    names = removed[0] ^ removed[1]
+    if listed == [False, True]:
+        modules[1].body = [statement for statement in modules[1].body if not _binds_all(statement)]
+        names.add("*")
+    return frozenset(names) if names and ast.dump(modules[0]) == ast.dump(modules[1]) else None
+
+
+def _without_unused(module: ast.Module) -> set[str]:
+    """Leave out the imports of the standard library that a module does not use; return their names."""
+    used = {node.id for node in ast.walk(module) if isinstance(node, ast.Name)}
+    used |= {node.value for node in ast.walk(module) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    names: set[str] = set()
+    body: list[ast.stmt] = []
+    for statement in module.body:
+        match statement:
+            case ast.Import(names=aliases):
+                roots = [alias.name.partition(".")[0] for alias in aliases]
+            case ast.ImportFrom(module=str(source), names=aliases, level=0):
+                roots = [source.partition(".")[0]] * len(aliases)
+            case _:
+                body.append(statement)
+                continue
+        bound = [(alias.asname or alias.name).partition(".")[0] for alias in aliases]
+        idle = [
+            root in sys.stdlib_module_names - _ACTING and name not in used and name != "*"
+            for root, name in zip(roots, bound, strict=True)
+        ]
+        names.update(name for name, is_idle in zip(bound, idle, strict=True) if is_idle)
+        statement.names = [alias for alias, is_idle in zip(aliases, idle, strict=True) if not is_idle]
+        body += [statement] if statement.names else []
+    module.body = body
+    return names
+
+
+def _binds_all(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Assign) and [ast.unparse(target) for target in statement.targets] == ["__all__"]
+
+
+class _WithoutAnnotations(ast.NodeTransformer):
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return self._without(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        return self._without(node)
+
+    def visit_Module(self, node: ast.Module) -> ast.AST:
+        self.generic_visit(node)
+        node.body = [_without_plain_annotation(statement) for statement in node.body]
+        # What is left out uses other types, which nothing needs then.
+        for _ in range(_MOST_STEPS):
+            names = (child for child in ast.walk(node) if isinstance(child, ast.Name))
+            used = {name.id for name in names if not isinstance(name.ctx, ast.Store)}
+            kept = [statement for statement in node.body if not _only_for_annotations(statement, used)]
+            if len(kept) == len(node.body):
+                break
+            node.body = kept
+        return node
+
+    def _without(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
+        self.generic_visit(node)
+        if node.decorator_list:
+            return node
+        arguments = node.args
+        every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+        for argument in every:
+            if argument is not None and _is_plain_type(argument.annotation):
+                argument.annotation = None
+        if _is_plain_type(node.returns):
+            node.returns = None
+        # Within a function, nothing evaluates them.
+        node.body = [_without_annotation(statement) for statement in node.body]
+        return node
+
+
+def _only_for_annotations(statement: ast.stmt, used: Collection[str]) -> bool:
+    """Return whether a statement imports only types that nothing but annotations uses, or defers their evaluation."""
+    match statement:
+        case ast.ImportFrom(module="__future__", names=names):
+            return all(alias.name == "annotations" or _is_always_on(alias.name) for alias in names)
+        case ast.ImportFrom(module="typing" | "collections.abc", names=names, level=0):
+            return not any(alias.name == "*" or (alias.asname or alias.name) in used for alias in names)
+        case ast.Import(names=[ast.alias(name="typing", asname=None)]):
+            return "typing" not in used
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Subscript(value=value)) if _is_plain_type(
+            statement.value
+        ):
+            return ast.unparse(value) in _GENERIC and name not in used
+        case ast.Assign(
+            targets=[ast.Name(id=name)],
+            value=ast.Call(func=function, args=[ast.Constant(), *bounds], keywords=keywords),
+        ):
+            plain = all(map(_is_plain_type, (*bounds, *(keyword.value for keyword in keywords))))
+            return plain and ast.unparse(function) in _VARIABLES and name not in used
+        case ast.ClassDef(name=name, bases=[base], keywords=[], decorator_list=[]):
+            return ast.unparse(base) in _PROTOCOLS and name not in used and all(map(_only_declares, statement.body))
+        case _:
+            return False
+
+
+def _is_always_on(feature: str) -> bool:
+    release = getattr(getattr(__future__, feature, None), "mandatory", None)
+    return release is not None and release < (3, 1)
+
+
+def _only_declares(statement: ast.stmt) -> bool:
+    """Return whether a statement in a class only says that its subclasses have an attribute or a method."""
+    match statement:
+        case ast.Expr(value=ast.Constant()) | ast.Pass() | ast.AnnAssign(value=None):
+            return True
+        case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body):
+            kinds = {ast.unparse(decorator) for decorator in statement.decorator_list}
+            empty = all(isinstance(inner, ast.Pass) or _is_constant(inner) for inner in body)
+            return empty and kinds <= {"property", *_ABSTRACT} and not statement.args.defaults
+        case _:
+            return False
+
+
+def _is_constant(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def only_abstract(source: bytes, lines: Collection[int]) -> bool:
+    """Return whether some lines of a Python file, from 1, have only methods that subclasses must define.
+
+    Without a base class of ``abc``, such a method can be called, and does nothing.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    names = {name for statement in module.body for name in _imported_from_abc(statement)}
+    declared: set[int] = set()
+    for outer in ast.walk(module):
+        if isinstance(outer, ast.ClassDef):
+            bases = {*map(ast.unparse, outer.bases), *(ast.unparse(keyword.value) for keyword in outer.keywords)}
+            for inner in outer.body if bases & names else ():
+                if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef) and _only_declares(inner):
+                    kinds = {ast.unparse(decorator) for decorator in inner.decorator_list}
+                    if kinds & names & _ABSTRACT:
+                        first = min(decorator.lineno for decorator in inner.decorator_list)
+                        declared.update(range(first, (inner.end_lineno or first) + 1))
+    text = source.splitlines()
+    return bool(declared) and all(line in declared or not text[line - 1].strip() for line in lines)
+
+
+def _imported_from_abc(statement: ast.stmt) -> Iterator[str]:
+    match statement:
+        case ast.Import(names=aliases):
+            names = {"ABC", "ABCMeta", "abstractmethod"} if any(alias.name == "abc" for alias in aliases) else set()
+            yield from (f"abc.{name}" for name in names)
+        case ast.ImportFrom(module="abc", names=aliases, level=0):
+            yield from (alias.name for alias in aliases if alias.asname is None)
+
+
+def _without_plain_annotation(statement: ast.stmt) -> ast.stmt:
+    is_plain = isinstance(statement, ast.AnnAssign) and _is_plain_type(statement.annotation)
+    return _without_annotation(statement) if is_plain else statement
+
+
+def _without_annotation(statement: ast.stmt) -> ast.stmt:
+    match statement:
+        case ast.AnnAssign(target=ast.Name() as target, value=value) if value is not None:
+            return ast.copy_location(ast.Assign(targets=[target], value=value), statement)
+        case _:
+            return statement
+
+
+def _is_plain_type(annotation: ast.expr | None) -> bool:
+    plain = (ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.Tuple, ast.List, ast.BinOp, ast.BitOr, ast.Load)
+    return annotation is not None and all(isinstance(node, plain) for node in ast.walk(annotation))
