@@ -65,7 +65,17 @@ class Lines:
             import threading
 
             threading.settrace(self._trace)
+            self.resumes()
+
+    def resumes(self) -> None:
+        """Record in this thread again, after ``pauses``."""
+        if self._watch is None:
             sys.settrace(self._trace)
+
+    def pauses(self) -> None:
+        """Record nothing in this thread for a while, if that costs time for each call."""
+        if self._watch is None:
+            sys.settrace(None)
 
     def end(self) -> None:
         """Stop recording."""
@@ -137,6 +147,9 @@ class Lines:
     def _trace(self, frame: Any, event: str, argument: Any) -> Any:  # noqa: ARG002 - the interpreter's signature
         if event == "call" and self.on_call is not None and self._test:
             self.on_call(frame)
+        name = frame.f_code.co_filename
+        if name in self._names and self._names[name] is None:
+            return None  # nearly all calls: another call here would double what they cost
         file = self._file(frame)
         if file is None:
             return None

@@ -178,7 +178,14 @@ class RecordedRun:
         """Record lines as those of ``test`` from now on; None: of no test."""
         self._began = time.perf_counter()
         self.lines.starts(test)
+        self.lines.pauses()  # until a phase of the test begins: pytest itself makes most of the calls
         self.children.starts(test or "")
+
+    def phase(self) -> Any:
+        """Record while the code of the project runs: a fixture or a test."""
+        self.lines.resumes()
+        yield
+        self.lines.pauses()
 
 
 class PytestRecord(PytestReports):
@@ -211,6 +218,21 @@ class PytestRecord(PytestReports):
     def pytest_runtest_logfinish(self, nodeid: str, location: Any) -> None:  # noqa: ARG002
         """Stop recording the lines of a test."""
         self._recorded.starts(None)
+
+    @pytest.hookimpl(hookwrapper=True, trylast=True)
+    def pytest_runtest_setup(self, item: Any) -> Any:  # noqa: ARG002
+        """Record fixtures."""
+        yield from self._recorded.phase()
+
+    @pytest.hookimpl(hookwrapper=True, trylast=True)
+    def pytest_runtest_call(self, item: Any) -> Any:  # noqa: ARG002
+        """Record the test itself."""
+        yield from self._recorded.phase()
+
+    @pytest.hookimpl(hookwrapper=True, trylast=True)
+    def pytest_runtest_teardown(self, item: Any) -> Any:  # noqa: ARG002
+        """Record the end of fixtures."""
+        yield from self._recorded.phase()
 
 
 def _is_foreign(module: Any, root: str) -> bool:
@@ -302,7 +324,8 @@ class Judge:
         self.freeze()
 
     def freeze(self) -> None:
-        """Leave what is loaded now to all forked processes."""
+        """Leave what is loaded now to all forked processes, and what they compile to those that follow."""
+        sys.pycache_prefix, sys.dont_write_bytecode = self._job["compiled"], False
         if _uses(self._root):
             self.forks = False  # the runner itself uses the code under test, and would keep the version it has
         gc.collect()

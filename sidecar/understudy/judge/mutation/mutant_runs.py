@@ -198,7 +198,10 @@ def processors() -> int:
 
 
 def copies_worth_having(runs: int, run_seconds: float, *, copy_seconds: float) -> int:
-    """Return how many copies save more time than it takes to make the last of them, if processors are free."""
+    """Return how many copies save more time than it takes to make the last of them, if processors are free.
+
+    ``run_seconds`` is what a run takes on average.
+    """
     seconds = runs * max(_LEAST_RUN_SECONDS, run_seconds)
     copies = 1
     while runs >= _LEAST_RUNS * (copies + 1) and seconds / copies - seconds / (copies + 1) > copy_seconds:

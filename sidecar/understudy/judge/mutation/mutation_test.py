@@ -57,9 +57,6 @@ _FURTHER_RUNS = (4, 12)
 _SLOWER_RECORD = 10.0
 """Recording lines may make a run this much slower."""
 _LEAST_RECORD_SECONDS = 60.0
-_QUICK_SECONDS = 5.0
-"""A check that takes longer does not take further slots before it is known that its mutants need them."""
-
 _SLOWER = 10.0
 _LEAST_SECONDS = 30.0
 
@@ -199,7 +196,7 @@ async def _judge(request: MutationRequest, first: _Copy) -> MutationOutcome:
 async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -> MutationOutcome:
     loop = asyncio.get_running_loop()
     check_seconds = request.seconds
-    recorded = await _recorded(request, first, lanes)
+    recorded = await _recorded(request, lanes)
     deadline = loop.time() + request.evidence.seconds_for(check_seconds)
     recorded = _counted(recorded, request.counted)
     if not recorded.passed and request.only is None:
@@ -219,8 +216,10 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
         groups=request.groups,
         first=names.among(request.sample.identities if request.sample is not None else frozenset()),
     )
+    lengths = [sum(recorded.passed.get(test, 0.0) for test in run.tests) for run in planned.runs if run.tests]
+    # In each copy, the tests run once on the unchanged code, too.
     count = copies_worth_having(
-        sum(bool(run.tests) for run in planned.runs), recorded.seconds, copy_seconds=first.seconds
+        len(lengths), sum(lengths) / max(1, len(lengths)), copy_seconds=first.seconds + recorded.seconds
     )
     await _resize(request, first, lanes, count)
     expectations = await asyncio.to_thread(_expectations, request, first, recorded)
@@ -315,28 +314,16 @@ async def _confirmation(request: MutationRequest, first: _Copy, score: MutationS
     return await confirm(check, copied.context, request.context.tree, by_value)
 
 
-async def _recorded(request: MutationRequest, first: _Copy, lanes: list[Lane]) -> RecordedTests:
-    """Record which lines the tests execute; meanwhile, start the processes that mutants probably need."""
+async def _recorded(request: MutationRequest, lanes: list[Lane]) -> RecordedTests:
+    """Record which lines the tests execute; meanwhile, start the process that mutants need."""
     runner = lanes[0].runner
     seconds = max(_LEAST_RECORD_SECONDS, _SLOWER_RECORD * request.seconds)
     own = [path for path in request.test_files if path.endswith(".py")][: wrong_expectations.MOST_PARSED]
     files = list(dict.fromkeys([*request.sources, *own]))
     if not isinstance(runner, PytestRunner):
         return await runner.record(files, seconds=seconds)
-
-    async def start() -> None:
-        await runner.start()
-        if request.seconds <= _QUICK_SECONDS and request.only is None:
-            mutants = request.evidence.mutants_for(request.seconds)
-            await _resize(
-                request, first, lanes, copies_worth_having(mutants, request.seconds, copy_seconds=first.seconds)
-            )
-            for lane in lanes[1:]:
-                if isinstance(lane.runner, PytestRunner):
-                    await lane.runner.start()
-
     recorded: RecordedTests
-    recorded, _ = await together([runner.record(files, seconds=seconds), start()])
+    recorded, _ = await together([runner.record(files, seconds=seconds), runner.start()])
     return recorded
 
 

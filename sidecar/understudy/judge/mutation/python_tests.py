@@ -201,6 +201,7 @@ async def _program(where: TestEnvironment, command: str, job: Mapping[str, Any])
         "original": str(where.original.resolve()) if where.original is not None else None,
         "out": str(out),
         "options": list(where.options),
+        "compiled": str(where.scratch / "compiled"),
         "paths": where.environment.get("PYTHONPATH", ""),
     }
     await asyncio.to_thread(job_file.write_text, json.dumps(content), encoding="utf-8")
