@@ -530,7 +530,8 @@ class _Judge:
         else:
             await self._materialise(self._request.head)
             places = await asyncio.to_thread(self._places.lines)
-            finding = await self._mutation.judge_code(plan, green, places, left=self._places.left())
+            changes = await asyncio.to_thread(self._places.changes)
+            finding = await self._mutation.judge_code(plan, green, places, changes=changes, left=self._places.left())
         self._findings.reserve(*finding.reservations)
         self._check.contradicted(finding.tampered)
         self._record.judged(finding.judged)

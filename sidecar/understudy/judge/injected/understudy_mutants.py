@@ -24,11 +24,12 @@ import os
 import py_compile
 import resource
 import select
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple  # noqa: UP035 - Python 3.8
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple  # noqa: UP035 - Python 3.8
 
 import pytest
 from understudy_calls import CallRecorder  # type: ignore[import-not-found] # in the same folder
@@ -345,6 +346,8 @@ class Judge:
         with contextlib.ExitStack() as afterwards:
             if self._tree is not None:
                 afterwards.callback(self._tree.reset)
+            if run["temporary"]:
+                afterwards.enter_context(_own_temporary(run["temporary"]))
             afterwards.callback(self._put, path, source, times)
             self._put(path, mutated, times)
             for name, code in compiled.items():
@@ -438,6 +441,20 @@ class Judge:
                 pass
             os._exit(code)
         return child
+
+
+@contextlib.contextmanager
+def _own_temporary(parent: str) -> Iterator[None]:
+    """Let the tests that are started now have a folder for temporary files that no other run has used."""
+    folder = os.path.join(parent, os.urandom(4).hex())  # noqa: PTH118
+    os.mkdir(folder, 0o700)  # noqa: PTH102
+    before = os.environ["TMPDIR"]
+    os.environ["TMPDIR"] = folder
+    try:
+        yield
+    finally:
+        os.environ["TMPDIR"] = before
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class Forked:

@@ -83,13 +83,22 @@ class PlannedRun:
     """Run all tests, also after one failed. Runs of sham mutants do so anyway."""
     of_tests: bool = False
     """It changes the tests, see ``wrong_expectations``."""
+    of_place: bool = False
+    """It takes away a changed place, or what the place does: no mutant of the sample."""
+    group: int | None = None
+    """What it belongs to, such as a changed place."""
+    only_if_missed: bool = False
+    """It is needless once a test has noticed a mutant of its group by a value."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MutantRuns:
     """The results of one batch."""
 
+    planned: list[PlannedRun] = field(default_factory=list)
+    """The runs without those that were needless."""
     results: list[MutantResult] = field(default_factory=list)
+    """Of each of them."""
     kept: bool = False
     """One process served many mutants."""
     copies: int = 0
@@ -142,7 +151,7 @@ class MutantRunner(Protocol):
 def pending_result(run: PlannedRun) -> MutantResult:
     """Return the result of a run that was not made."""
     status = MutantStatus.PENDING if run.tests else MutantStatus.NO_COVERAGE
-    return MutantResult(path=run.path, mutant=run.mutant, status=status, sham=run.sham)
+    return MutantResult(path=run.path, mutant=run.mutant, status=status, sham=run.sham, of_place=run.of_place)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,6 +172,8 @@ class MutantResult:
     seconds: float = 0.0
     sham: bool = False
     """It changes nothing that a program does."""
+    of_place: bool = False
+    """See ``PlannedRun``."""
 
     @property
     def noticed(self) -> bool:
@@ -242,7 +253,7 @@ async def run_mutants(
             await lanes[0].runner.close()
     finally:
         await together(lane.close() for lane in lanes)
-    return MutantRuns(results=[pending_result(run) for run in planned])
+    return MutantRuns(planned=list(planned), results=[pending_result(run) for run in planned])
 
 
 def _ways(lanes: Sequence[Lane]) -> list[tuple[Sequence[Lane], bool]]:
@@ -281,6 +292,10 @@ class _Batch:
         self._progress = progress
         self._queue = iter([(index, run) for index, run in enumerate(planned) if run.tests])
         self._results: dict[int, MutantResult] = {}
+        self._shown: set[int] = set()
+        """Groups of which a test noticed a mutant by a value."""
+        self._needless: set[int] = set()
+        """Runs that were not made for that reason."""
         self.disturbed = False
         """Something was noticed while several lanes ran, perhaps only because of the others."""
 
@@ -298,10 +313,12 @@ class _Batch:
             await self._catch_up()
         if len(self._lanes) > 1 and not self.disturbed:
             await self._repeat()
-        pending = sum(bool(run.tests) for run in self._planned) - len(self._results)
+        pending = sum(bool(run.tests) for run in self._planned) - len(self._results) - len(self._needless)
         cut_off = self._left() <= 0 and any(result.status is MutantStatus.PENDING for result in self._results.values())
+        needed = [(index, run) for index, run in enumerate(self._planned) if index not in self._needless]
         return MutantRuns(
-            results=[self._results.get(index) or pending_result(run) for index, run in enumerate(self._planned)],
+            planned=[run for _, run in needed],
+            results=[self._results.get(index) or pending_result(run) for index, run in needed],
             kept=self._lanes[0].runner.keeps,
             copies=len(self._lanes),
             complete=not pending and not cut_off,
@@ -317,10 +334,14 @@ class _Batch:
 
     async def _serve(self, lane: Lane) -> None:
         for index, run in self._queue:
+            if run.only_if_missed and run.group in self._shown:
+                self._needless.add(index)
+                continue
             left = self._left()
             if left <= 0:
                 break
             result = self._results[index] = await lane.runner.judge(run, seconds=left)
+            self._take(run, result)
             if self._progress is not None:
                 self._progress.judged(*self._count())
             alone = len(self._lanes) == 1
@@ -329,6 +350,11 @@ class _Batch:
                 break
         if lane is not self._lanes[0]:
             await lane.close()
+
+    def _take(self, run: PlannedRun, result: MutantResult) -> None:
+        by_value = result.status is MutantStatus.KILLED and not result.crashed
+        if run.group is not None and by_value and not run.sham and not run.of_place:
+            self._shown.add(run.group)
 
     async def _catch_up(self) -> None:
         """Judge the sham mutants that were not reached: without them, kills may be those of tests that always fail."""
@@ -358,7 +384,10 @@ class _Batch:
             _is_counted(self._planned[index]) and result.status is not MutantStatus.PENDING
             for index, result in self._results.items()
         )
-        return judged, sum(bool(run.tests) and _is_counted(run) for run in self._planned)
+        return judged, sum(
+            bool(run.tests) and _is_counted(run) and index not in self._needless
+            for index, run in enumerate(self._planned)
+        )
 
     def _left(self) -> float:
         judged, planned = self._count()
@@ -367,7 +396,7 @@ class _Batch:
 
 
 def _is_counted(run: PlannedRun) -> bool:
-    return not run.sham and not run.of_tests
+    return not (run.sham or run.of_place or run.of_tests)
 
 
 async def together(coroutines: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
@@ -409,7 +438,8 @@ def report(
     """
     files: dict[str, dict[str, Any]] = {}
     tests: dict[str, set[str]] = {}
-    for number, result in enumerate(mutant_result for mutant_result in results if not mutant_result.sham):
+    mutants = (result for result in results if not result.sham and not result.of_place)
+    for number, result in enumerate(mutants):
         covering = sorted(covered_by.get((result.path, result.mutant), ()))
         for test in {*covering, *result.killers}:
             tests.setdefault(test.partition("::")[0], set()).add(test)

@@ -24,7 +24,7 @@ from understudy.judge.mutation.mutation_test import (
     mutation_test,
     save_report,
 )
-from understudy.judge.mutation.planning import Groups, MutantSample
+from understudy.judge.mutation.planning import Groups, MutantSample, PlaceChange
 from understudy.judge.outcomes.observations import printable
 from understudy.judge.runs.check_run import CheckOutcome, ResultToJudge
 from understudy.judge.runs.judged_tree import read_unless_large
@@ -152,22 +152,36 @@ class MutationEvidence:
         return finding
 
     async def judge_code(
-        self, plan: PreparedCheck, green: CheckOutcome, places: Groups, *, left: bool
+        self,
+        plan: PreparedCheck,
+        green: CheckOutcome,
+        places: Groups,
+        *,
+        changes: Sequence[PlaceChange] = (),
+        left: bool,
     ) -> MutationFinding:
         """Judge the tests of a check that passed on the lines that the result changed; see ``conclude``.
 
         ``places`` says which of them belong together, ``left`` whether an earlier check left something open.
+        ``changes`` are tried beside the mutants, where the runner knows which tests run a line.
         """
         if not left and self._best is not None and self._enough(self._best):
             return MutationFinding()
         sources, lines = await asyncio.to_thread(self._changed_code)
+        if changes:
+            others = {change.path for change in changes}.difference(sources)
+            sources = {**sources, **await asyncio.to_thread(self._sources, sorted(others))}
         if not sources:
             return MutationFinding()
         tests = await asyncio.to_thread(self._test_files, sources)
         base = {path: await asyncio.to_thread(self._read, self._trial.base, path) for path in sources}
-        outcome = await self._test(plan, green, sources, lines=lines, groups=places, test_files=tests, base=base)
+        outcome = await self._test(
+            plan, green, sources, lines=lines, groups=places, changes=changes, test_files=tests, base=base
+        )
         if outcome.result is None:
             return MutationFinding(seconds=outcome.seconds)
+        if not outcome.result.total:
+            return MutationFinding(flaky=outcome.flaky, outcome=outcome, seconds=outcome.seconds)
         if outcome.score is not None:
             new = await asyncio.to_thread(self._only_new, outcome.score.idle)
             outcome.result.idle = [printable(test) for test in new[:MOST_TESTS]]
@@ -283,6 +297,7 @@ class MutationEvidence:
         lines: Mapping[str, frozenset[int]] | None = None,
         counted: frozenset[str] | None = None,
         groups: Groups | None = None,
+        changes: Sequence[PlaceChange] = (),
         only_executed: bool = False,
         test_files: tuple[str, ...] = (),
         base: Mapping[str, bytes | None] | None = None,
@@ -298,6 +313,7 @@ class MutationEvidence:
                 lines=lines,
                 counted=counted,
                 groups=groups,
+                changes=tuple(changes),
                 only_executed=only_executed,
                 test_files=test_files,
                 base=base,

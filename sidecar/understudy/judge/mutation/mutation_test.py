@@ -27,6 +27,7 @@ from understudy.judge.mutation.mutant_runs import (
     Lane,
     MutantResult,
     MutantRunner,
+    PlannedRun,
     Progress,
     RecordedTests,
     copies_worth_having,
@@ -91,6 +92,12 @@ class MutationRequest:
     """Mutants to judge before others, and the seed to use instead."""
     only: frozenset[str] | None = None
     """Identities of the mutants to judge; None: a sample of all."""
+    changes: tuple[planning.PlaceChange, ...] = ()
+    """What is tried beside mutants, if the runner knows which tests run a line."""
+    recorded: RecordedTests | None = None
+    """Which lines the tests execute, if that is known; None: it is found out."""
+    trusted: bool = False
+    """No agent wrote these tests: neither sham mutants nor a fresh clone are needed."""
     also_loaded: tuple[str, ...] = ()
     """Test files that are loaded beside those of the tests that count: loading them can change what others do."""
     fewest: int = 0
@@ -117,6 +124,10 @@ class MutationOutcome:
     """All mutants of the sample, whatever became of them; with ``only``, also those that no test executes."""
     unreached: tuple[tuple[str, Mutant], ...] = ()
     """The files and mutants that no test executes, as far as the runner can tell."""
+    recorded: RecordedTests | None = None
+    """Which lines the tests execute, if the runner knows the lines of each test."""
+    of_places: tuple[tuple[PlannedRun, MutantResult], ...] = ()
+    """What the ``changes`` showed that were tried."""
     unconfirmed: tuple[JudgedMutant, ...] = ()
     """Killed mutants on which the check passes when it runs by its plain command in a fresh clone."""
     unchanged_fails: bool = False
@@ -196,7 +207,10 @@ async def _judge(request: MutationRequest, first: _Copy) -> MutationOutcome:
 async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -> MutationOutcome:
     loop = asyncio.get_running_loop()
     check_seconds = request.seconds
-    recorded = await _recorded(request, lanes)
+    knows_lines = isinstance(lanes[0].runner, PytestRunner)
+    recorded = request.recorded if knows_lines else None
+    if recorded is None:
+        recorded = await _recorded(request, lanes)
     deadline = loop.time() + request.evidence.seconds_for(check_seconds)
     recorded = _counted(recorded, request.counted)
     if not recorded.passed and request.only is None:
@@ -214,6 +228,8 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
         left_out=names.is_left_out,
         compiled=recorded.compiled,
         groups=request.groups,
+        changes=request.changes if knows_lines else (),
+        shams=not request.trusted,
         first=names.among(request.sample.identities if request.sample is not None else frozenset()),
     )
     lengths = [sum(recorded.passed.get(test, 0.0) for test in run.tests) for run in planned.runs if run.tests]
@@ -233,8 +249,10 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
         fewest=request.fewest,
         progress=request.progress,
     )
-    results_of_wrong = runs.results[len(planned.runs) :]
-    del runs.results[len(planned.runs) :]
+    tried = list(zip(runs.planned, runs.results, strict=True))
+    results_of_wrong = [result for run, result in tried if run.of_tests]
+    tried = [(run, result) for run, result in tried if not run.of_tests]
+    runs = dataclasses.replace(runs, planned=[run for run, _ in tried], results=[result for _, result in tried])
     score = planning.score(planned, runs.results)
     if request.lines is None and request.only is None and request.sample is None and score.killed:
         results = list(runs.results)
@@ -256,7 +274,8 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
     lines = sorted({(path, mutant.line) for path, mutant in unreached})[:_MOST_SHOWN]
     result.unexecuted = [CodePlace(path=quote(os.fsencode(path)), line=line) for path, line in lines]
     if not runs.complete and planned.runs:
-        result.unfinished = _why_unfinished(runs.results)
+        result.unfinished = _why_unfinished(runs.planned, runs.results)
+    of_places = tuple((run, tried) for run, tried in zip(runs.planned, runs.results, strict=True) if run.of_place)
     indifferent = expectations.replaced() if expectations is not None else []
     if expectations is not None and (controls := expectations.controls(wrong, results_of_wrong)):
         control_runs = [some.run for some in controls]
@@ -264,7 +283,7 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
         more = await run_mutants(lanes[:1], recorded, control_runs, seconds=left)
         indifferent += wrong_expectations.indifferent(controls, more.results)
     differing = await _differing_calls(request, first, lanes[0].runner, recorded.seconds)
-    confirmation = await _confirmation(request, first, score)
+    confirmation = await _confirmation(request, first, score, [tried for _, tried in of_places])
     covered = {(run.path, run.mutant): run.tests for run in planned.runs}
     return MutationOutcome(
         result=result,
@@ -272,6 +291,8 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
         flaky=_failed_on_same_bytes(runs.results),
         judged=tuple(_judged(runs.results, names)),
         unreached=unreached,
+        recorded=recorded if knows_lines else None,
+        of_places=of_places,
         unconfirmed=tuple(_as_mutant(mutant, names) for mutant in confirmation.unconfirmed),
         unchanged_fails=confirmation.unchanged_fails,
         indifferent=tuple(sorted(set(indifferent))),
@@ -302,10 +323,12 @@ async def _differing_calls(request: MutationRequest, first: _Copy, runner: Mutan
     return await differing_calls(request.plan, first.context, calls, request.base, seconds=seconds)
 
 
-async def _confirmation(request: MutationRequest, first: _Copy, score: MutationScore) -> Confirmation:
+async def _confirmation(
+    request: MutationRequest, first: _Copy, score: MutationScore, of_places: Sequence[MutantResult]
+) -> Confirmation:
     """Try some of the kills in a fresh clone, by the plain command of the check."""
-    killed = [result for result in score.noticed if result.status is MutantStatus.KILLED]
-    if request.only is not None or not killed:
+    killed = [result for result in (*score.noticed, *of_places) if result.status is MutantStatus.KILLED]
+    if request.only is not None or request.trusted or not killed:
         return Confirmation()
     # Those that tests noticed by a value say most: the code itself fails on others.
     by_value = [result for result in killed if not result.crashed] or killed
@@ -371,6 +394,7 @@ def _runner(request: MutationRequest, copied: _Copy) -> CheckMutants | PytestRun
                 folder=folder,
                 tests_in=base,
                 scratch=context.scratch,
+                temporary=context.temporary if "TMPDIR" not in (plan.check.env or {}) else None,
                 mark=context.mark,
                 limits=context.limits,
                 options=tuple(_options_for_examples(plan.check.argv)),
@@ -459,7 +483,7 @@ def _as_result(
 
 def _unreached(planned: MutationPlan, results: Iterable[MutantResult]) -> tuple[tuple[str, Mutant], ...]:
     """Return the files and mutants that no test executes, as far as the runner can tell."""
-    real = [result for result in results if not result.sham]
+    real = [result for result in results if not result.sham and not result.of_place]
     missed = {(result.path, result.mutant) for result in real if result.status is MutantStatus.NO_COVERAGE}
     return (*planned.unreached, *sorted(missed))
 
@@ -467,7 +491,7 @@ def _unreached(planned: MutationPlan, results: Iterable[MutantResult]) -> tuple[
 def _judged(results: Iterable[MutantResult], names: _Names) -> Iterator[JudgedMutant]:
     seen = set()
     for result in results:
-        if not result.sham:
+        if not result.sham and not result.of_place:
             seen.add((result.path, result.mutant))
             yield _as_mutant(result, names)
     for path, mutant in names.wanted:
@@ -494,8 +518,10 @@ def _failed_on_same_bytes(results: Iterable[MutantResult]) -> frozenset[str]:
     return frozenset(test for result in results if result.sham and not result.mutant.text for test in result.killers)
 
 
-def _why_unfinished(results: Iterable[MutantResult]) -> str:
-    left = sum(result.status is MutantStatus.PENDING and not result.sham for result in results)
+def _why_unfinished(planned: Iterable[PlannedRun], results: Iterable[MutantResult]) -> str | None:
+    left = sum(result.status is MutantStatus.PENDING and not result.sham and not result.of_place for result in results)
+    if not left and any(run.of_place for run in planned):
+        return None
     return f"the time was over before {left} mutants were judged"
 
 

@@ -39,6 +39,8 @@ Groups = Mapping[str, Mapping[int, int]]
 """Path → line, from 1 → the number of the group that the line belongs to."""
 
 T = TypeVar("T")
+_LEAST_SAMPLE = 8
+"""Mutants that are judged even if none of them is needed to show a group."""
 _MOST_GROUPS = 100
 """Most mutants that are judged so that each group has one."""
 _MOST_LINES = 6
@@ -74,6 +76,19 @@ class MutationPlan:
     """Every mutant on these lines, with the tests that execute it."""
     unreached: tuple[tuple[str, Mutant], ...] = ()
     """Every mutant on lines that no test executes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlaceChange:
+    """A file without a changed place, or in which what the place adds does nothing."""
+
+    path: str
+    mutant: Mutant
+    """The change; tests that run one of its lines must notice it. Outside of functions, these are all tests."""
+    group: int
+    """The number of the place, as in ``Groups``."""
+    only_if_missed: bool
+    """It is needless once a test has noticed a mutant of the place."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,13 +159,17 @@ def plan(
     first: Callable[[str, Mutant], bool] = lambda _path, _mutant: False,
     compiled: Collection[str] = (),
     groups: Groups | None = None,
+    changes: Sequence[PlaceChange] = (),
+    shams: bool = True,
 ) -> MutationPlan:
     """Choose at most ``count`` mutants of the files on executed lines, with three sham mutants among them.
 
     ``lines`` restricts mutants to some lines of the files, such as the changed ones; mutants that are ``first`` are
     chosen before others, and ``groups`` says which lines belong together instead of their function: each gets a mutant
-    before one gets its second, and the count grows with them. Each of the files in ``compiled`` (see
-    ``RecordedTests``) that is mutated gets a decoy, too. The same sources, tests and ``seed`` give the same plan.
+    before one gets its second, and the count grows with them. Once a test has noticed one by a value, the others of its
+    group are needless. Each of the files in ``compiled`` (see ``RecordedTests``) that is mutated gets a decoy, too. The
+    ``changes`` that a test can notice come last; without ``shams``, no sham mutants are there. The same sources, tests
+    and ``seed`` give the same plan.
     """
     places = [
         (path, mutant)
@@ -166,14 +185,39 @@ def plan(
     others = tests_by_mutant.keys() - prioritised
     ordered = [*sample(prioritised, count, seed, groups), *sample(others, 2 * count + 10, seed, groups)]
     chosen = [(path, mutant) for path, mutant in ordered if still_parses(path, sources[path], mutant)][:count]
-    runs = [PlannedRun(path=path, mutant=mutant, tests=tests_by_mutant[path, mutant]) for path, mutant in chosen]
-    planned = tuple(_with_shams(runs, sources, seed, compiled))
+    unreached = tuple(place for place in places if place not in tests_by_mutant)
+    beside_unreached = {(path, mutant.line) for path, mutant in unreached}
+    runs: list[PlannedRun] = []
+    for path, mutant in chosen:
+        group = groups[path].get(mutant.line) if groups is not None else None
+        more = len(runs) >= _LEAST_SAMPLE and any(run.group == group for run in runs)
+        runs.append(
+            PlannedRun(
+                path=path,
+                mutant=mutant,
+                tests=tests_by_mutant[path, mutant],
+                group=group,
+                only_if_missed=group is not None and more and (path, mutant.line) not in beside_unreached,
+            )
+        )
+    of_places = [
+        PlannedRun(
+            path=change.path,
+            mutant=change.mutant,
+            tests=tuple(tests_of(change.path, change.mutant)),
+            of_place=True,
+            group=change.group,
+            only_if_missed=change.only_if_missed,
+        )
+        for change in changes
+    ]
+    mixed = _with_shams(runs, of_places, sources, seed, compiled) if shams else runs
     return MutationPlan(
-        runs=planned,
+        runs=(*mixed, *of_places),
         executed=len(tests_by_mutant),
         total=len(places),
         reached=tests_by_mutant,
-        unreached=tuple(place for place in places if place not in tests_by_mutant),
+        unreached=unreached,
     )
 
 
@@ -205,15 +249,19 @@ def further_runs(
 
 
 def _with_shams(
-    runs: Sequence[PlannedRun], sources: Mapping[str, bytes], seed: str, compiled: Collection[str]
+    runs: Sequence[PlannedRun],
+    of_places: Sequence[PlannedRun],
+    sources: Mapping[str, bytes],
+    seed: str,
+    compiled: Collection[str],
 ) -> list[PlannedRun]:
-    """Put sham mutants at random places between the others; each runs all tests that any mutant runs."""
-    if not runs:
+    """Put sham mutants at random places between the others; each runs all tests that any other run has."""
+    paths = sorted({run.path for run in (*runs, *of_places) if run.tests})
+    if not paths:
         return []
     generator = random.Random(f"{seed} sham")  # noqa: S311 - reproducible by design
-    tests = tuple(sorted({test for run in runs for test in run.tests}))
+    tests = tuple(sorted({test for run in (*runs, *of_places) for test in run.tests}))
     mixed = list(runs)
-    paths = sorted({run.path for run in runs})
     kinds = zip(*(sham_mutants(path, sources[path], seed) for path in paths), strict=True)
     for of_kind in kinds:
         path, mutant = generator.choice(list(zip(paths, of_kind, strict=True)))
@@ -231,7 +279,7 @@ def score(planned: MutationPlan, results: Iterable[MutantResult]) -> MutationSco
     results = list(results)
     shams = [result for result in results if result.sham]
     unreliable = frozenset(test for result in shams for test in result.killers)
-    real = [_without(result, unreliable) for result in results if not result.sham]
+    real = [_without(result, unreliable) for result in results if not result.sham and not result.of_place]
     if any(result.status is MutantStatus.TIMEOUT for result in shams):
         # The tests get stuck without a cause, so being stuck does not show a mutant.
         real = [

@@ -66,6 +66,8 @@ class TestEnvironment:
     """Options of pytest without which it does not find the tests."""
     scratch: Path
     """A folder outside the tree whose path no test gets."""
+    temporary: Path | None = None
+    """Where runs of changed places get a folder for temporary files, each its own; None: as the check says."""
     mark: str
     limits: TreeLimits = field(default_factory=limits_of)
     """The limits of each program."""
@@ -138,6 +140,8 @@ def _as_job(where: TestEnvironment, run: PlannedRun, recorded: RecordedTests, *,
         "text": base64.b64encode(run.mutant.text).decode("ascii"),
         "tests": _arguments(where, tests),
         "decoy": run.decoy,
+        # A test that compares the code with a snapshot which it wrote there itself must not notice a place.
+        "temporary": str(where.temporary) if run.of_place and where.temporary is not None else "",
         # All tests that fail on a sham mutant must be known, and one of ``also_loaded`` must not end a run.
         "stop": not (run.sham or run.to_the_end or where.also_loaded),
         "seconds": max(_LEAST_SECONDS[forks], _SLOWER * clean + _SLOWER_LOADING * loading),
@@ -156,6 +160,7 @@ def _result(run: PlannedRun, entry: Mapping[str, Any], recorded: RecordedTests) 
         crashed=bool(killers) and set(killers) <= set(entry["crashed"]),
         seconds=entry["seconds"],
         sham=run.sham,
+        of_place=run.of_place,
     )
 
 

@@ -161,6 +161,37 @@ def _without(places: Sequence[Place], before: bytes | None, after: bytes) -> byt
     return None if before is None and not content.strip() else content
 
 
+def tested_by(place: Place, after: bytes) -> tuple[int, int, str]:
+    """Return the first and last line of the result, from 1, of which a test must run one to notice a place in Python.
+
+    Also return the function that they are in; empty outside of functions, where the lines run when the file is loaded.
+    """
+    first, last = place.new[0] + 1, max(place.new[0] + 1, place.new[1])
+    whole = 1, after.count(b"\n") + 1, ""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(after)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return whole
+    around = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.lineno <= last
+        and first <= (node.end_lineno or node.lineno)
+    ]
+    if place.new[0] == place.new[1] and not any(node.name == place.function.rpartition(".")[2] for node in around):
+        return whole
+    if not around:
+        return first, last, ""
+    outermost = min(around, key=lambda node: node.lineno)
+    end = outermost.end_lineno or outermost.lineno
+    if place.new[0] == place.new[1] or first < outermost.body[0].lineno:
+        return outermost.body[0].lineno, end, place.function or outermost.name
+    return first, last, place.function or outermost.name
+
+
 def by_line(places: Iterable[Place]) -> Mapping[str, Mapping[int, int]]:
     """Return path → line of the result, from 1 → the index of its place."""
     index: dict[str, dict[int, int]] = {}

@@ -23,9 +23,19 @@ from understudy.judge.deciding import deciding_files, restored_parts
 from understudy.judge.deciding.deciding_files import CODE_SUFFIXES
 from understudy.judge.mutation.mutant_runs import MutantResult
 from understudy.judge.mutation.mutation_test import MutationOutcome, MutationRequest, mutation_test
+from understudy.judge.mutation.planning import PlaceChange
 from understudy.judge.outcomes import observations
 from understudy.judge.outcomes.observations import FAILED, Observed, printable
-from understudy.judge.places.changed_places import Place, by_line, hollow, only_named_again, places_of, unbound, undone
+from understudy.judge.places.changed_places import (
+    Place,
+    by_line,
+    hollow,
+    only_named_again,
+    places_of,
+    tested_by,
+    unbound,
+    undone,
+)
 from understudy.judge.places.replaced_statements import dropped, without
 from understudy.judge.runs.check_run import CheckOutcome, ResultToJudge
 from understudy.judge.runs.judged_tree import read_unless_large
@@ -35,7 +45,7 @@ from understudy.model.places import SHOWN, ChangedPlace, PlaceEvidence, describe
 from understudy.model.text.path_quoting import quote
 from understudy.model.text.sanitize import name_list
 from understudy.model.verdicts import Reservation
-from understudy.mutants.generate import is_for_the_compiler, mutants_of, runs_the_same
+from understudy.mutants.generate import Mutant, is_for_the_compiler, mutants_of, runs_the_same
 from understudy.mutants.languages.by_suffix import language_of
 from understudy.mutants.python_declarations import differs_in_annotations, unused_names
 
@@ -61,6 +71,8 @@ _EDGES = frozenset({b"<", b"<=", b">", b">="})
 _MOST_NAMED = 10
 _MOST_LISTED = 200
 """Most places that a result keeps."""
+_UNDONE = ""
+"""The operator of a change without a place; that of a change in which something does nothing is its name."""
 _TIME_OVER = "the time was over before it was tried"
 
 
@@ -154,12 +166,13 @@ class ChangedPlaces:
         """Judge the places that no earlier check showed with one that passed on the result; return the seconds."""
         self._passed = True
         judged = await asyncio.to_thread(self._places)
+        unreliable = mutated.score.unreliable if mutated is not None and mutated.score is not None else frozenset[str]()
         if mutated is not None:
             self._use_mutants(judged, mutated)
+            self._use_changes(judged, mutated, unreliable)
         loop = asyncio.get_running_loop()
         began = loop.time()
         deadline = began + self._evidence.seconds_for(green.seconds)
-        unreliable = mutated.score.unreliable if mutated is not None and mutated.score is not None else frozenset[str]()
         pending = [item for item in judged if item.evidence is None]
         if pending:
             with contextlib.suppress(_TimeOver):
@@ -197,6 +210,35 @@ class ChangedPlaces:
     def lines(self) -> Mapping[str, Mapping[int, int]]:
         """Return path → line of the result, from 1 → the number of its place."""
         return by_line(item.place for item in self._places())
+
+    def changes(self) -> list[PlaceChange]:
+        """Return the files without one of the places, or in which what it adds does nothing; only of Python."""
+        changes: list[PlaceChange] = []
+        for number, item in enumerate(self._places()):
+            place = item.place
+            after = self._read_result(place.path)
+            if item.evidence is not None or place.whole or not place.path.endswith(".py") or after is None:
+                continue
+            content = undone([place], self._read_base, self._read_result)[place.path] or b""
+            hollows = hollow(place, after)
+            if content == after or len(hollows) > _MOST_UNBOUND:
+                continue
+            first, last, function = tested_by(place, after)
+            for operator, text in ((_UNDONE, content), *((name, hollowed) for name, hollowed in hollows)):
+                mutant = Mutant(
+                    start=0,
+                    end=len(after),
+                    text=text,
+                    operator=operator,
+                    line=first,
+                    first_line=first,
+                    last_line=last,
+                    function=function,
+                )
+                changes.append(
+                    PlaceChange(path=place.path, mutant=mutant, group=number, only_if_missed=not place.removed)
+                )
+        return changes
 
     # -- what is known without a run --------------------------------------------------------------------------
 
@@ -353,6 +395,17 @@ class ChangedPlaces:
             if (item := place_at(result.path, result.mutant.line)) is not None:
                 item.ran = True
 
+    def _use_changes(self, judged: Sequence[_Judged], mutated: MutationOutcome, unreliable: frozenset[str]) -> None:
+        """Take what tests that run a place showed without it, and where what it adds does nothing."""
+        tried: dict[int, dict[str, MutantResult]] = {}
+        for run, result in mutated.of_places:
+            if run.group is not None:
+                tried.setdefault(run.group, {})[run.mutant.operator] = result
+        for group, results in tried.items():
+            item, without = judged[group], results.pop(_UNDONE)
+            if item.evidence is None:
+                _use_change(item, without, results, unreliable)
+
     # -- undoing ----------------------------------------------------------------------------------------------
 
     async def _undo(
@@ -366,7 +419,9 @@ class ChangedPlaces:
         """Run the check without some places, in groups that are halved while a test fails; ``_TimeOver`` ends it."""
         limited = earlier_tests.with_time_limit(plan, green.seconds)
         loop = asyncio.get_running_loop()
-        groups = [list(pending)]
+        # The others were undone beside mutants, where only the tests that run them had to run.
+        untried = [item for item in pending if not item.tried]
+        groups = [untried] if untried else []
         alone: list[_Judged] = []
 
         async def fails_with(files: Mapping[str, bytes | None]) -> str | None:
@@ -398,6 +453,9 @@ class ChangedPlaces:
             else:
                 groups += [group[: len(group) // 2], group[len(group) // 2 :]]
         for item in alone[:_MOST_ALONE]:
+            if item.idle:
+                item.tried = True  # no test runs it, so nothing can hide what it does
+                continue
             await try_alone(item, await fails_without([item]))
         for item in pending:
             if item.evidence is None and item.unbuilt:
@@ -647,6 +705,27 @@ def _is_edge_of(missed: MutantResult, kills: Iterable[MutantResult]) -> bool:
         kill.path == missed.path and kill.mutant.start <= mutant.start and mutant.end <= kill.mutant.end
         for kill in kills
     )
+
+
+def _use_change(
+    item: _Judged, without: MutantResult, hollows: Mapping[str, MutantResult], unreliable: frozenset[str]
+) -> None:
+    """Take what the tests that run a place showed; what they did not show, the whole check may."""
+    item.tried = without.status is MutantStatus.SURVIVED
+    if without.status is MutantStatus.COMPILE_ERROR:
+        item.tried = item.unbuilt = True
+    by = [test for test in without.killers if test not in unreliable]
+    if without.status is not MutantStatus.KILLED or not by:
+        return
+    for name, result in hollows.items():
+        if result.status is MutantStatus.SURVIVED:
+            item.tried, item.why = True, f"no test notices when `{printable(name)}` exists and does nothing"
+            return
+        failing = set(result.killers) - unreliable
+        if not failing and result.status is not MutantStatus.COMPILE_ERROR:
+            return
+    item.tried = True
+    item.show(PlaceEvidence.NOTICED, f"without it, {printable(by[0])} fails")
 
 
 def _noticed(green: Observed, run: Observed, unreliable: frozenset[str]) -> str | None:
