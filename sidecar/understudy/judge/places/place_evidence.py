@@ -21,7 +21,7 @@ from understudy.git.merge.line_edits import split_lines
 from understudy.judge.base_runs import earlier_tests
 from understudy.judge.deciding import deciding_files, restored_parts
 from understudy.judge.deciding.deciding_files import CODE_SUFFIXES
-from understudy.judge.mutation.mutant_runs import MutantResult
+from understudy.judge.mutation.mutant_runs import MutantResult, RecordedTests
 from understudy.judge.mutation.mutation_test import MutationOutcome, MutationRequest, mutation_test
 from understudy.judge.mutation.planning import PlaceChange
 from understudy.judge.outcomes import observations
@@ -177,7 +177,7 @@ class ChangedPlaces:
         if pending:
             with contextlib.suppress(_TimeOver):
                 await self._undo(plan, green, pending, deadline, unreliable)
-        await self._look_at_replaced(plan, green, on_base)
+        await self._look_at_replaced(plan, green, mutated, on_base)
         return loop.time() - began
 
     def conclude(self) -> tuple[list[tuple[Reservation, str]], list[ChangedPlace]]:
@@ -528,7 +528,9 @@ class ChangedPlaces:
 
     # -- what was replaced ------------------------------------------------------------------------------------
 
-    async def _look_at_replaced(self, plan: PreparedCheck, green: CheckOutcome, on_base: OnBase) -> None:
+    async def _look_at_replaced(
+        self, plan: PreparedCheck, green: CheckOutcome, mutated: MutationOutcome | None, on_base: OnBase
+    ) -> None:
         """Test mutants of the lines that the result replaced, on the base and with its tests."""
         trial = self._trial
         judged = await asyncio.to_thread(self._places)
@@ -548,23 +550,31 @@ class ChangedPlaces:
         sources = {path: source for path in lines if (source := self._read_base(path)) is not None}
         if not sources:
             return
-        base, _ = await on_base(plan)
-        if base.timed_out or not (base.passing or base.green):
-            return
         self._tell(plan.check, "making small changes to the replaced code of the base, to see whether tests noticed")
-        await self._materialise(trial.base)
-        outcome = await mutation_test(
-            MutationRequest(
-                plan=plan,
-                passed=base.passing,
-                seconds=green.seconds,
-                context=trial.context,
-                sources=sources,
-                lines={path: frozenset(numbers) for path, numbers in lines.items() if path in sources},
-                seed=await asyncio.to_thread(trial.tree.tree_of, trial.base),
-                evidence=self._evidence,
-            )
+        request = MutationRequest(
+            plan=plan,
+            passed=green.observed.passing,
+            seconds=green.seconds,
+            context=trial.context,
+            sources=sources,
+            lines={path: frozenset(numbers) for path, numbers in lines.items() if path in sources},
+            groups={path: {line: line for line in numbers} for path, numbers in lines.items()},
+            seed=await asyncio.to_thread(trial.tree.tree_of, trial.base),
+            evidence=self._evidence,
+            trusted=True,
         )
+        recorded = await asyncio.to_thread(self._recorded_on_base, left, mutated) if mutated is not None else None
+        outcome = MutationOutcome()
+        if recorded is not None:
+            await self._materialise(trial.base)
+            outcome = await mutation_test(replace(request, recorded=recorded))
+        if outcome.score is None or not outcome.score.viable:
+            # It is not known which tests run these lines, or one of them does not pass on the base.
+            base, _ = await on_base(plan)
+            if base.timed_out or not (base.passing or base.green):
+                return
+            await self._materialise(trial.base)
+            outcome = await mutation_test(replace(request, passed=base.passing))
         await self._materialise(trial.head)
         deadline = asyncio.get_running_loop().time() + self._evidence.seconds_for(green.seconds)
         kept = await asyncio.to_thread(self._lines_of_result, judged)
@@ -613,6 +623,46 @@ class ChangedPlaces:
             lines = split_lines(self._read_result(item.place.path) or b"")
             kept.update(line.strip() for line in lines[item.place.new[0] : item.place.new[1]])
         return frozenset(kept)
+
+    def _recorded_on_base(self, left: Sequence[_Judged], mutated: MutationOutcome) -> RecordedTests | None:
+        """Return which tests of the base run the lines that were replaced: those that run what replaced them.
+
+        None if that is not known, or if the result changes tests of the base.
+        """
+        recorded, trial = mutated.recorded, self._trial
+        if recorded is None or mutated.score is None:
+            return None
+        added = {path for letter, path in trial.changes if letter[:1] == "A"}
+        support = set(self._test_support())
+        tests = {
+            path
+            for _, path in trial.changes
+            if path in support or deciding_files.is_test(path, trial.test_patterns) or path.endswith("conftest.py")
+        }
+        if tests - {path for path in added if deciding_files.is_test_file(path, trial.test_patterns)}:
+            return None
+        found: dict[str, dict[str, frozenset[int]]] = {}
+        for item in left:
+            place, after = item.place, self._read_result(item.place.path)
+            if place.whole or not place.path.endswith(".py") or after is None:
+                return None
+            first, last, function = tested_by(place, after)
+            where = Mutant(
+                start=0,
+                end=0,
+                text=b"",
+                operator="",
+                line=first,
+                first_line=first,
+                last_line=last,
+                function=function,
+            )
+            by_test = found.setdefault(place.path, {})
+            for test in recorded.tests_of(place.path, where):
+                if test.partition("::")[0] not in added and test not in mutated.score.unreliable:
+                    by_test[test] = by_test.get(test, frozenset()) | place.removed
+        passed = {test: recorded.passed[test] for by_test in found.values() for test in by_test}
+        return replace(recorded, passed=passed, lines=found, compiled=frozenset(), failed=frozenset())
 
     def _adds_nothing(self, place: Place) -> bool:
         """Return whether all lines that a place has in the result do nothing by themselves, such as a comment."""
