@@ -344,11 +344,6 @@ class _Judge:
             self._findings.note(*steady.notes)
             findings.repeated(flaky=bool(steady.red), tests=steady.failed, seconds=steady.seconds)
             findings.contradicted(_when_bare(steady.tampered))
-        elif last.green and check.required:
-            self._tell(check, "running it again")
-            confirmed = await repeated_runs.confirm(lambda bare: self._once(plan, request.head, bare=bare), last)
-            findings.repeated(flaky=confirmed.flaky, tests=confirmed.failed, seconds=confirmed.seconds)
-            findings.contradicted(_when_bare(confirmed.tampered))
         finding = await self._judge_with_base(plan, last)
         mutation = MutationFinding()
         if last.green and check.required and not finding.red and (judges_tests or not self._writes_tests):
@@ -357,12 +352,30 @@ class _Judge:
             if finding.earlier is not None and not finding.reservations:
                 mutation.seconds += await self._compare_edits(plan, last, finding.earlier)
         findings.repeated(flaky=bool(mutation.flaky), tests=mutation.flaky, seconds=finding.seconds + mutation.seconds)
+        if last.green and check.required and not plan.tests:
+            await self._confirm(plan, last, mutation)
         await self._materialise(request.head)
         if check.required:
             self._findings.reserve(*findings.reservations())
         result = findings.result(last, finding, mutation, tree=self._tree_id)
         self._emit(CheckFinished.of(result))
         return result
+
+    async def _confirm(self, plan: PreparedCheck, last: CheckOutcome, mutation: MutationFinding) -> None:
+        """Compare a check that passed with a run without the probe: the one in a fresh clone, if it passed there."""
+        in_clone = [mutation.outcome.in_fresh_clone] if mutation.outcome is not None else []
+
+        async def run(bare: bool) -> CheckOutcome:
+            outcome = in_clone.pop() if bare and in_clone else None
+            if outcome is None or not outcome.green:
+                return await self._once(plan, self._request.head, bare=bare)
+            self._record.ran(plan, self._request.head, outcome, None, bare=True)
+            return outcome
+
+        self._tell(plan.check, "running it again")
+        confirmed = await repeated_runs.confirm(run, last)
+        self._check.repeated(flaky=confirmed.flaky, tests=confirmed.failed, seconds=confirmed.seconds)
+        self._check.contradicted(_when_bare(confirmed.tampered))
 
     async def _judge_with_base(self, plan: PreparedCheck, last: CheckOutcome) -> Finding:
         """Let the base's tests and configuration judge a required check that passed."""

@@ -22,7 +22,7 @@ import msgspec
 from understudy.git import command
 from understudy.judge.injected.understudy_tree import CopiedTree
 from understudy.judge.mutation.mutant_runs import MutantResult
-from understudy.judge.runs.check_run import CheckContext, run_once, temporary_folder
+from understudy.judge.runs.check_run import CheckContext, CheckOutcome, run_once, temporary_folder
 from understudy.judge.runs.judged_tree import file_replaced, read_file
 from understudy.judge.runs.runner_registry import PreparedCheck
 
@@ -49,8 +49,13 @@ class Confirmation:
 
     unconfirmed: tuple[MutantResult, ...] = ()
     """Kills on which the check passes, if these are most of those tried."""
-    unchanged_fails: bool = False
-    """The check does not even pass on the unchanged code there, so that no kill can be confirmed."""
+    unchanged: CheckOutcome | None = None
+    """How the check ends on the unchanged code there, if it ran; if it fails, no kill can be confirmed."""
+
+    @property
+    def unchanged_fails(self) -> bool:
+        """Return whether the check does not even pass on the unchanged code."""
+        return self.unchanged is not None and not self.unchanged.green
 
 
 async def confirm(
@@ -64,17 +69,20 @@ async def confirm(
     clone = _FreshClone(plan, copied, original)
     await asyncio.to_thread(clone.make)
     unconfirmed: list[MutantResult] = []
+    unchanged: CheckOutcome | None = None
     confirmed = 0
     for kill in random.SystemRandom().sample(kills, min(_MOST_TRIED, len(kills))):
         passed = await clone.passes_with(kill)
-        if not passed and not confirmed and not await clone.passes_unchanged():
-            return Confirmation(unchanged_fails=True)
+        if not passed and not confirmed:
+            unchanged = await clone.unchanged()
+            if not unchanged.green:
+                return Confirmation(unchanged=unchanged)
         confirmed += not passed
         if passed:
             unconfirmed.append(kill)
         if confirmed > len(unconfirmed) or len(unconfirmed) > 1:
             break
-    return Confirmation(unconfirmed=tuple(unconfirmed) if len(unconfirmed) > confirmed else ())
+    return Confirmation(unconfirmed=tuple(unconfirmed) if len(unconfirmed) > confirmed else (), unchanged=unchanged)
 
 
 class _FreshClone:
@@ -96,17 +104,17 @@ class _FreshClone:
         tree = self._copied.tree
         source = await asyncio.to_thread(read_file, tree, kill.path)
         with file_replaced(tree, kill.path, kill.mutant.apply(source)):
-            passed = await self._passes() and await self._passes()
+            passed = (await self._run()).green and (await self._run()).green
         await asyncio.to_thread(self._state.reset)
         return passed
 
-    async def passes_unchanged(self) -> bool:
-        """Return whether the check passes on the result itself."""
-        passed = await self._passes()
+    async def unchanged(self) -> CheckOutcome:
+        """Run the check on the result itself."""
+        outcome = await self._run()
         await asyncio.to_thread(self._state.reset)
-        return passed
+        return outcome
 
-    async def _passes(self) -> bool:
+    async def _run(self) -> CheckOutcome:
         """Run the check with what it can write, and a history, that no other run has seen."""
         if self._has_history:
             await asyncio.to_thread(self._commit)
@@ -117,7 +125,7 @@ class _FreshClone:
             check = self._plan.check
             environment = empty_home(home) | (check.env or {})
             plan = dataclasses.replace(self._plan, check=msgspec.structs.replace(check, env=environment))
-            return (await run_once(plan, context, bare=True)).green
+            return await run_once(plan, context, bare=True)
 
     def _commit(self) -> None:
         """Make a repository whose only commit is the tree as it is now."""

@@ -272,7 +272,7 @@ class MutationEvidence:
         if looking:
             text = f"Tests of {name} fail when the text of the code changes, but not what it does{_listed(looking)}."
             finding.reservations.append((Reservation.LOOKS_AT_SOURCE, text))
-        if outcome.unchanged_fails:
+        if outcome.in_fresh_clone is not None and not outcome.in_fresh_clone.green:
             text = (
                 f"The tests of {name} do not pass in a fresh clone of the result, so what they notice is not confirmed."
             )

@@ -41,7 +41,7 @@ from understudy.judge.mutation.repeated_calls import differing_calls, record_cal
 from understudy.judge.mutation.wrong_expectations import WrongExpectations
 from understudy.judge.outcomes.observations import printable
 from understudy.judge.project import interpreter
-from understudy.judge.runs.check_run import CheckContext, environment_of, working_folder
+from understudy.judge.runs.check_run import CheckContext, CheckOutcome, environment_of, working_folder
 from understudy.judge.runs.judged_tree import copies_that_fit, copy_tree
 from understudy.judge.runs.runner_registry import RUNNERS, PreparedCheck
 from understudy.model.errors import UnderstudyError
@@ -55,6 +55,8 @@ MOST_TESTS = 100
 _MOST_KILLERS = 3
 _FURTHER_RUNS = (4, 12)
 """How many more mutants a test that noticed nothing runs on before it is called idle: first these, then those."""
+_RUNS_OF_A_COPY = 3.0
+"""What a further copy costs, in runs of the tests: loading, the unchanged code, and kills that are repeated alone."""
 _SLOWER_RECORD = 10.0
 """Recording lines may make a run this much slower."""
 _LEAST_RECORD_SECONDS = 60.0
@@ -130,8 +132,8 @@ class MutationOutcome:
     """What the ``changes`` showed that were tried."""
     unconfirmed: tuple[JudgedMutant, ...] = ()
     """Killed mutants on which the check passes when it runs by its plain command in a fresh clone."""
-    unchanged_fails: bool = False
-    """The check does not pass in a fresh clone of the result, so that no kill could be confirmed."""
+    in_fresh_clone: CheckOutcome | None = None
+    """How the plain command of the check ended in a fresh clone of the result; if it failed, no kill is confirmed."""
     indifferent: tuple[str, ...] = ()
     """Places in tests, as ``path:line``, that decide nothing: see ``wrong_expectations``."""
     differing: tuple[str, ...] = ()
@@ -233,9 +235,10 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
         first=names.among(request.sample.identities if request.sample is not None else frozenset()),
     )
     lengths = [sum(recorded.passed.get(test, 0.0) for test in run.tests) for run in planned.runs if run.tests]
-    # In each copy, the tests run once on the unchanged code, too.
     count = copies_worth_having(
-        len(lengths), sum(lengths) / max(1, len(lengths)), copy_seconds=first.seconds + recorded.seconds
+        len(lengths),
+        sum(lengths) / max(1, len(lengths)),
+        copy_seconds=first.seconds + _RUNS_OF_A_COPY * recorded.seconds,
     )
     await _resize(request, first, lanes, count)
     expectations = await asyncio.to_thread(_expectations, request, first, recorded)
@@ -294,7 +297,7 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
         recorded=recorded if knows_lines else None,
         of_places=of_places,
         unconfirmed=tuple(_as_mutant(mutant, names) for mutant in confirmation.unconfirmed),
-        unchanged_fails=confirmation.unchanged_fails,
+        in_fresh_clone=confirmation.unchanged,
         indifferent=tuple(sorted(set(indifferent))),
         differing=tuple(differing),
         report=mutant_runs.report(runs.results, sources, covered),
