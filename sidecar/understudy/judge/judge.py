@@ -542,7 +542,7 @@ class _Judge:
                     finding.reservations += lost.reservations()
         else:
             await self._materialise(self._request.head)
-            places = await asyncio.to_thread(self._places.lines)
+            places = await asyncio.to_thread(self._places.groups)
             changes = await asyncio.to_thread(self._places.changes)
             finding = await self._mutation.judge_code(plan, green, places, changes=changes, left=self._places.left())
         self._findings.reserve(*finding.reservations)

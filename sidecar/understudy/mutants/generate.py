@@ -118,6 +118,25 @@ def functions_of(path: str, source: bytes) -> list[tuple[str, int, int]]:
     return spans
 
 
+def inner_functions_of(path: str, source: bytes) -> list[tuple[str, int, int]]:
+    """Return the name, first and last line, from 1, of each function with a name that is inside of another one."""
+    language = language_of(path)
+    if language is None or len(source) > _MOST_BYTES:
+        return []
+    spans: list[tuple[str, int, int]] = []
+    stack = [(language.parse(source), "", False)]
+    while stack:
+        node, scope, inside = stack.pop()
+        is_function = node.is_named and node.type in language.functions
+        if (is_function or (node.is_named and node.type in language.classes)) and (name := _name_of(node)):
+            scope = ".".join(filter(None, (scope, name)))
+            if inside and is_function:
+                around = _statement_around(node)
+                spans.append((scope, around.start_point[0] + 1, around.end_point[0] + 1))
+        stack.extend((child, scope, inside or is_function) for child in reversed(node.children))
+    return spans
+
+
 def _bound_name(binding: Node) -> str:
     fields = map(binding.child_by_field_name, ("left", "name", "property"))
     return next((text_of(field) for field in fields if field is not None), "")

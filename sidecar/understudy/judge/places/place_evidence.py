@@ -36,6 +36,7 @@ from understudy.judge.places.changed_places import (
     unbound,
     undone,
 )
+from understudy.judge.places.parts import ignored_parameters, inner_functions, without_function
 from understudy.judge.places.replaced_statements import dropped, without
 from understudy.judge.runs.check_run import CheckOutcome, ResultToJudge
 from understudy.judge.runs.judged_tree import read_unless_large
@@ -114,10 +115,15 @@ class _Judged:
     """Lines, from 1, with a mutant that no test of some check runs."""
     noticed: set[int] = field(default_factory=set)
     """Lines, from 1, with a mutant that a test of some check notices."""
+    missed: set[int] = field(default_factory=set)
+    """Lines, from 1, with a mutant that the tests of some check run and do not notice."""
     unbuilt: bool = False
     """Without it alone, the code or its tests cannot be loaded."""
     tried: bool = False
     """A check ran without it."""
+
+    inner: dict[str, frozenset[int]] | None = None
+    """The functions inside of others that have some of its lines: name → lines; None: not looked for."""
 
     def show(self, evidence: PlaceEvidence, why: str) -> None:
         self.evidence, self.why = evidence, why
@@ -178,6 +184,9 @@ class ChangedPlaces:
             with contextlib.suppress(_TimeOver):
                 await self._undo(plan, green, pending, deadline, unreliable)
         await self._look_at_replaced(plan, green, mutated, on_base)
+        await self._look_at_parts(
+            plan, green, [item for item in judged if item.evidence is PlaceEvidence.NOTICED], unreliable
+        )
         return loop.time() - began
 
     def conclude(self) -> tuple[list[tuple[Reservation, str]], list[ChangedPlace]]:
@@ -207,9 +216,26 @@ class ChangedPlaces:
         """Return whether a further check may show something about a place."""
         return any(item.evidence is None or item.unreached - item.noticed for item in self._places())
 
-    def lines(self) -> Mapping[str, Mapping[int, int]]:
-        """Return path → line of the result, from 1 → the number of its place."""
-        return by_line(item.place for item in self._places())
+    def groups(self) -> Mapping[str, Mapping[int, int]]:
+        """Return path → line of the result, from 1 → a number for each place, and for each function inside of another.
+
+        Each of them is to be shown by a mutant.
+        """
+        judged = self._places()
+        groups = {path: dict(lines) for path, lines in by_line(item.place for item in judged).items()}
+        last = len(judged)
+        for item in judged:
+            for lines in self._inner(item).values():
+                last += 1
+                groups[item.place.path].update(dict.fromkeys(item.place.lines & lines, last))
+        return groups
+
+    def _inner(self, item: _Judged) -> dict[str, frozenset[int]]:
+        if item.inner is None:
+            has_code = item.place.lines and language_of(item.place.path) is not None
+            after = self._read_result(item.place.path) if has_code else None
+            item.inner = inner_functions(item.place.path, after, item.place.lines) if after is not None else {}
+        return item.inner
 
     def changes(self) -> list[PlaceChange]:
         """Return the files without one of the places, or in which what it adds does nothing; only of Python."""
@@ -365,7 +391,7 @@ class ChangedPlaces:
 
     def _use_mutants(self, judged: Sequence[_Judged], mutated: MutationOutcome) -> None:
         """Take what mutants of the changed lines showed: one that a test notices by a value is enough for its place."""
-        index = self.lines()
+        index = by_line(item.place for item in judged)
 
         def place_at(path: str, line: int) -> _Judged | None:
             number = index.get(path, {}).get(line)
@@ -394,6 +420,7 @@ class ChangedPlaces:
         for result in mutated.score.survivors:
             if (item := place_at(result.path, result.mutant.line)) is not None:
                 item.ran = True
+                item.missed.add(result.mutant.line)
 
     def _use_changes(self, judged: Sequence[_Judged], mutated: MutationOutcome, unreliable: frozenset[str]) -> None:
         """Take what tests that run a place showed without it, and where what it adds does nothing."""
@@ -525,6 +552,50 @@ class ChangedPlaces:
             )
         if names and len(names) <= _MOST_UNBOUND and not await self._only_exists(item, fails_with):
             item.show(PlaceEvidence.NOTICED, why)
+
+    # -- parts of places ---------------------------------------------------------------------------------------
+
+    async def _look_at_parts(
+        self, plan: PreparedCheck, green: CheckOutcome, shown: Sequence[_Judged], unreliable: frozenset[str]
+    ) -> None:
+        """Look at inner functions and new parameters of places that are noticed because of something beside them."""
+        limited = earlier_tests.with_time_limit(plan, green.seconds)
+        deadline = asyncio.get_running_loop().time() + self._evidence.seconds_for(green.seconds)
+        for item in shown:
+            for what, content in await asyncio.to_thread(self._silent_parts, item):
+                by: str | None = ""
+                if content is not None:
+                    if asyncio.get_running_loop().time() >= deadline:
+                        item.take_back(_TIME_OVER)
+                        break
+                    files = {item.place.path: content}
+                    commit = await asyncio.to_thread(
+                        self._trial.tree.compose, self._trial.head, self._trial.base, files
+                    )
+                    by = await self._notices(limited, (self._trial.head, green.observed), commit, unreliable)
+                if by == "":
+                    item.take_back(what)
+                    break
+
+    def _silent_parts(self, item: _Judged) -> list[tuple[str, bytes | None]]:
+        """Return what to say if no test notices a part, each with the file without it; None: nothing notices it."""
+        place = item.place
+        after = self._read_result(place.path)
+        if after is None or place.whole:
+            return []
+        parts: list[tuple[str, bytes | None]] = []
+        for name, lines in self._inner(item).items():
+            if lines & item.noticed:
+                continue
+            content = without_function(place.path, after, lines, place.lines)
+            if content is not None:
+                parts.append((f"no test notices when `{printable(name)}` exists and does nothing", content))
+            elif lines & item.missed:
+                parts.append((f"no test notices a change in `{printable(name)}`", None))
+        before = self._read_base(place.source or place.path)
+        for name, content in ignored_parameters(place.path, before, after, place.lines):
+            parts.append((f"no test notices when the parameter of `{printable(name)}` is ignored", content))
+        return parts
 
     # -- what was replaced ------------------------------------------------------------------------------------
 
