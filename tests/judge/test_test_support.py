@@ -62,6 +62,17 @@ def test_what_only_tests_use(base: Tree, support: str) -> None:
     assert found(base, {support: base[support] + "\n"}, argv) == [support]
 
 
+def test_a_module_that_has_tests_is_no_helper_because_it_asserts() -> None:
+    base = {"pkg/sets.py": ASSERTS, "tests/test_sets.py": "from pkg.sets import same\n"}
+    assert found(base, {"pkg/sets.py": ASSERTS + "\n"}) == []
+    assert found({**base, "tests/test_sets.py": "", "test_a.py": "import pkg.sets\n"}, {"pkg/sets.py": ""}) == []
+    assert found(base, {"pkg/sets.py": "import pytest\n" + ASSERTS}) == ["pkg/sets.py"]
+    assert found(base, {"pkg/sets.py": ASSERTS.replace("==", "is"), "test_sets.py": ""}) == []
+    alone = {"pkg/sets.py": ASSERTS, "tests/test_more.py": "from pkg.sets import same\n"}
+    # The result cannot make it one with tests.
+    assert found(alone, {"pkg/sets.py": ASSERTS + "\n", "tests/test_sets.py": ""}) == ["pkg/sets.py"]
+
+
 @pytest.mark.parametrize(
     ("base", "code"),
     [

@@ -32,6 +32,7 @@ class Cart:
         return "Cart" + str(1)
 """
 SAME = [
+    ("a.ts", "const x: number = 1;\n", "const x: string = 1;\n"),
     ("a.ts", "const x: number = 1;\n", "// why\nconst x: number = 1;\n"),
     ("a.ts", "let x = f(1);\n", "let x: number = f<string>(1);\n"),
     ("a.tsx", "function f(a) {}\n", "function f<T>(a: T): void {}\n"),
@@ -65,7 +66,6 @@ OTHER = [
     ("a.js", "const x = `a b`;\n", "const x = `a  b`;\n"),
     ("a.js", "const x = /a b/;\n", "const x = /a  b/;\n"),
     ("a.js", "f();\n", "/** @jest-environment jsdom */\nf();\n"),
-    ("a.ts", "const x: number = 1;\n", "const x: string = 1;\n"),
     ("a.go", "package a\n", "//go:build ignore\n\npackage a\n"),
     ("a.rs", "fn f() {}\n", "/// ```\n/// assert!(true);\n/// ```\nfn f() {}\n"),
     ("a.py", "def f():\n    return 1\n", "def f():\n    f'{g()}'\n    return 1\n"),

@@ -56,6 +56,8 @@ def test_what_runs_is_no_type(before: str, after: str) -> None:
         ),
         (CODE, "import os.path\n" + CODE, {"os"}),
         (CODE, '__all__ = ["half"]\n' + CODE, {"*"}),
+        ('__all__ = ["a"]\n' + CODE, '__all__ = ["a", "half"]\n' + CODE, {"*"}),
+        ('__all__ = ["a"]\n' + CODE, '__all__ = ["a", patch()]\n' + CODE, None),
         ("import os\n" + CODE + "os.x = 1\n", CODE + "os.x = 1\n", None),
         ("import calc\n" + CODE, CODE, None),
         ("import readline\n" + CODE, CODE, None),

@@ -43,8 +43,8 @@ def differs_in_annotations(before: bytes, after: bytes) -> bool:
 def unused_names(before: bytes, after: bytes) -> frozenset[str] | None:
     """Return the names by which alone two versions of a Python file differ, and which nothing in them uses.
 
-    These are imports of the standard library, and a new ``__all__``: they matter only to a file that imports them from
-    here. None if something else differs.
+    These are imports of the standard library, and further names in ``__all__``: they matter only to a file that
+    imports them from here. None if something else differs.
     """
     try:
         with warnings.catch_warnings():
@@ -53,10 +53,11 @@ def unused_names(before: bytes, after: bytes) -> frozenset[str] | None:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     removed = [_without_unused(module) for module in modules]
-    listed = [any(_binds_all(statement) for statement in module.body) for module in modules]
     names = removed[0] ^ removed[1]
-    if listed == [False, True]:
-        modules[1].body = [statement for statement in modules[1].body if not _binds_all(statement)]
+    exported = [[item for statement in module.body for item in _exported(statement)] for module in modules]
+    if exported[0] != exported[1] and set(exported[0]) <= set(exported[1]):
+        for module in modules:
+            module.body = [statement for statement in module.body if not _exported(statement)]
         names.add("*")
     return frozenset(names) if names and ast.dump(modules[0]) == ast.dump(modules[1]) else None
 
@@ -88,8 +89,14 @@ def _without_unused(module: ast.Module) -> set[str]:
     return names
 
 
-def _binds_all(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Assign) and [ast.unparse(target) for target in statement.targets] == ["__all__"]
+def _exported(statement: ast.stmt) -> list[str]:
+    """Return the names in ``__all__`` if a statement gives it a list of texts."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List(elts=items) | ast.Tuple(elts=items)):
+            names = [item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+            return names if len(names) == len(items) else []
+        case _:
+            return []
 
 
 class _WithoutAnnotations(ast.NodeTransformer):

@@ -62,7 +62,7 @@ def test_lines_that_end_with_a_carriage_return_are_counted_as_git_and_as_python_
     )
 
 
-GO = b"package a\n\nfunc Clamp(x int) int {\n\treturn floor(x)\n}\n"
+GO = b"package a\n\nfunc Clamp(x int) int {\n\treturn round(x)\n}\n"
 
 
 @pytest.mark.parametrize(
@@ -70,9 +70,9 @@ GO = b"package a\n\nfunc Clamp(x int) int {\n\treturn floor(x)\n}\n"
     [
         (GO.replace(b"Clamp", b"Limit"), True),
         (GO.replace(b"Clamp(x int)", b"Limit(x int64)"), False),
-        (GO.replace(b"floor", b"ceil"), False),
+        (GO.replace(b"round", b"ceil"), False),
         (GO.replace(b"Clamp", b"Limit") + b"\nfunc Clamp() {}\n", False),
-        (GO.replace(b"Clamp", b"floor"), False),
+        (GO.replace(b"Clamp", b"round"), False),
         (GO.replace(b"func Clamp", b"type Limit"), False),
     ],
 )

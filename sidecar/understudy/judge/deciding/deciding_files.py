@@ -63,6 +63,10 @@ _ASSERTS = {
     ),
 }
 """Suffix → what shows that a file has assertions, fixtures or hooks."""
+_IMPORTS_RUNNER = re.compile(
+    rb"^[ \t]*(?:import|from)[ \t]+(?:_?pytest|unittest|hypothesis|nose2?|testtools|behave)\b|^def pytest_\w+\(",
+    re.MULTILINE,
+)
 _TEST_MODULE = r"#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*(?:pub(?:\([^)]*\))?\s+)?mod\s+%s\s*;"
 
 
@@ -377,6 +381,8 @@ class _Search:
             helpers = {helper for helper in self._helpers if helper != path and PurePosixPath(helper).suffix == suffix}
             if not users or not users <= self._tests | self._started | helpers:
                 return False
+            if self._is_tested_itself(path) and not users & self._started:
+                return any(_IMPORTS_RUNNER.search(read(path) or b"") for read in (self._read, read_result))
             return bool(users & self._started) or any(self._asserts(path, read) for read in (self._read, read_result))
         return suffix not in CODE_SUFFIXES and suffix not in _DOCUMENTS and self._is_test_data(path)
 
@@ -402,6 +408,11 @@ class _Search:
             if known and letter[:1] != "D" and not is_test(path) and path not in self._tests | self._helpers:
                 text = (trees.read_result(path) or b"").decode("utf-8", "replace")
                 yield self._imports(path, text)
+
+    def _is_tested_itself(self, path: str) -> bool:
+        """Return whether a test is named after a module of Python: it is code under test, which may assert as well."""
+        stem = PurePosixPath(path).stem
+        return any(PurePosixPath(test).name in {f"test_{stem}.py", f"{stem}_test.py"} for test in self._tests)
 
     @functools.cached_property
     def _helpers(self) -> frozenset[str]:
