@@ -1630,7 +1630,7 @@ export interface Delegation {
   reservations: Reservation[];
   /** What the reservations are about; those of other reservations no longer hold. */
   reservationFacts?: ReservationFact[];
-  /** The changed places of the result, those without evidence first, at most 200; none if no required check passed. */
+  /** The changed places of the result, those without evidence first, at most 200; none if no required check passed. While checks run, and after they were cancelled, those of which something is known, in the order in which it was found. */
   places?: ChangedPlace[];
   /** Changed tests that the user confirmed by accepting them; they no longer count as a reservation. */
   confirmedTests?: number;
@@ -3032,6 +3032,17 @@ export interface CheckFinishedEvent {
   tampered?: string[];
 }
 
+/** Evidence for changed places was found, or corrected, while checks run; `finished` has the last word. */
+export interface PlacesJudgedEvent {
+  type: "places_judged";
+  seq: number;
+  at: string;
+  attempt: number;
+  places: ChangedPlace[];
+  /** How many changed places the result has. */
+  total: number;
+}
+
 /** A result was compared with the one before it; the fields are those of `Round`. */
 export interface RoundJudgedEvent {
   type: "round_judged";
@@ -3199,6 +3210,7 @@ export type Event =
   | ResultEvent
   | CheckStartedEvent
   | CheckFinishedEvent
+  | PlacesJudgedEvent
   | RoundJudgedEvent
   | NoteEvent
   | FinishedEvent

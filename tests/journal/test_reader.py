@@ -139,6 +139,7 @@ def event_strategy() -> st.SearchStrategy[events.Event]:
             "ok": st.booleans(),
             "required": st.booleans(),
         },
+        events.PlacesJudged: {"places": st.just([]), "total": st.integers(0, 9)},
         events.RoundJudged: {
             "number": st.integers(0, 9),
             "killed": st.integers(0, 9),

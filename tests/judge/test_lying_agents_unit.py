@@ -13,7 +13,7 @@ import pytest
 from wait_until import until
 
 from understudy.judge.mutation import mutant_runs
-from understudy.model.delegation.events import CheckFinished, CheckStarted, Phase
+from understudy.model.delegation.events import CheckFinished, CheckStarted, Phase, PlacesJudged
 from understudy.model.evidence.checks import Check
 from understudy.model.verdicts import Reservation, Verdict
 
@@ -33,7 +33,9 @@ async def test_an_honest_test_is_verified(project: Any, monkeypatch: pytest.Monk
     assert "1 passed" in result.output_tail
     assert result.argv[-1] == "test_calc.py"
     first, *phases, last = judged.events
-    assert (type(first), {type(event) for event in phases}) == (CheckStarted, {Phase})
+    assert (type(first), {type(event) for event in phases}) == (CheckStarted, {Phase, PlacesJudged})
+    [places] = [event for event in phases if isinstance(event, PlacesJudged)]
+    assert (places.places, places.total) == (judged.places, len(judged.places)), "what needs no run is told at once"
     assert phases[-1].text.endswith(": tried 1 of 2 small changes"), "a long search says how far it is"
     assert isinstance(last, CheckFinished)
     assert last.check_result() == result

@@ -20,6 +20,7 @@ from understudy.judge.base_runs.restored_runs import BaseRuns, EarlierVersion, F
 from understudy.judge.check_findings import CheckFindings, EvidenceRecord, ResultFindings, altered, leading_out, outside
 from understudy.judge.mutation.confirmation import empty_home
 from understudy.judge.mutation.lost_kills import BaseRun
+from understudy.judge.mutation.mutant_runs import about
 from understudy.judge.mutation.mutation_evidence import MutationEvidence, MutationFinding, MutationSettings
 from understudy.judge.mutation.planning import MutantSample
 from understudy.judge.outcomes.observations import Observed, OutcomeCache, function_of, newly_red
@@ -39,7 +40,7 @@ from understudy.judge.runs.judged_tree import Change, JudgedTree, read_unless_la
 from understudy.judge.runs.runner_registry import PreparedCheck
 from understudy.judge.test_runners.shared.test_runner import TESTS_SLOT
 from understudy.model.config.delegators import ProgramLimits, Recipe
-from understudy.model.delegation.events import CheckFinished, CheckStarted, Event, Phase
+from understudy.model.delegation.events import CheckFinished, CheckStarted, Event, Phase, PlacesJudged
 from understudy.model.evidence.checks import Check, CheckResult, Evidence
 from understudy.model.places import ChangedPlace
 from understudy.model.text.sanitize import name_list
@@ -246,6 +247,17 @@ class _Judge:
             composed=self._record.composed,
             checks=request.checks,
         )
+        self._places = ChangedPlaces(
+            trial,
+            request.evidence,
+            run=self._once_alone,
+            materialise=self._materialise,
+            tell=self._tell,
+            report=lambda places, total: self._emit(PlacesJudged(places=places, total=total)),
+            test_support=self._base_runs.test_support,
+            own_scripts=self._base_runs.own_scripts,
+            only_tests=self._writes_tests,
+        )
         self._mutation = MutationEvidence(
             trial,
             MutationSettings(
@@ -255,18 +267,9 @@ class _Judge:
                 sample=request.sample,
             ),
             tell=self._tell,
+            ran=self._places.saw,
             test_support=self._base_runs.test_support,
             own_scripts=self._base_runs.own_scripts,
-        )
-        self._places = ChangedPlaces(
-            trial,
-            request.evidence,
-            run=self._once_alone,
-            materialise=self._materialise,
-            tell=self._tell,
-            test_support=self._base_runs.test_support,
-            own_scripts=self._base_runs.own_scripts,
-            only_tests=self._writes_tests,
         )
 
     def _plans(self) -> list[PreparedCheck]:
@@ -332,7 +335,8 @@ class _Judge:
             base_tests = await self._on_base(plan, last)
             judges_tests, before = base_tests is not None, base_tests or before
         if last.green and plan.tests:
-            self._tell(check, "running the new tests again, in other orders and time zones")
+            soon = about(repeated_runs.RUNS * last.seconds)
+            self._tell(check, f"running the new tests again, in other orders and time zones{soon}")
             steady = await repeated_runs.run_again(
                 lambda check, commit, variation, bare: self._once(check, commit, variation=variation, bare=bare),
                 plan=plan,
@@ -347,6 +351,7 @@ class _Judge:
         finding = await self._judge_with_base(plan, last)
         mutation = MutationFinding()
         if last.green and check.required and not finding.red and (judges_tests or not self._writes_tests):
+            await self._places.begin()
             mutation = await self._mutate(plan, last, before)
             mutation.seconds += await self._places.judge(plan, last, mutation.outcome, self._base_runs.on_base)
             if finding.earlier is not None and not finding.reservations:
@@ -372,7 +377,7 @@ class _Judge:
             self._record.ran(plan, self._request.head, outcome, None, bare=True)
             return outcome
 
-        self._tell(plan.check, "running it again")
+        self._tell(plan.check, f"running it again{about(last.seconds)}")
         confirmed = await repeated_runs.confirm(run, last)
         self._check.repeated(flaky=confirmed.flaky, tests=confirmed.failed, seconds=confirmed.seconds)
         self._check.contradicted(_when_bare(confirmed.tampered))
@@ -381,7 +386,7 @@ class _Judge:
         """Let the base's tests and configuration judge a required check that passed."""
         if not last.green or not plan.check.required:
             return Finding()
-        self._tell(plan.check, "running the earlier tests, with and without the result")
+        self._tell(plan.check, f"running the earlier tests, with and without the result{about(last.seconds)}")
         if self._writes_tests:
             finding = await self._base_runs.judge_tests(plan, last, last.seconds)
         else:

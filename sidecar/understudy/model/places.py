@@ -47,6 +47,16 @@ class ChangedPlace(Wire, kw_only=True):
     """A sentence without full stop: what shows it, or what is missing."""
 
 
+MOST_LISTED = 200
+"""Most places that a result keeps."""
+
+
+def merged(known: Sequence[ChangedPlace], judged: Sequence[ChangedPlace]) -> list[ChangedPlace]:
+    """Return places with what was found since: it replaces what was known about the same place."""
+    places = {(place.hunk, place.path, place.line, place.function): place for place in (*known, *judged)}
+    return list(places.values())[:MOST_LISTED]
+
+
 def untested(places: Sequence[ChangedPlace]) -> list[ChangedPlace]:
     """Return the places that no evidence shows."""
     return [place for place in places if place.evidence not in SHOWN]
@@ -64,3 +74,12 @@ def share(places: Sequence[ChangedPlace]) -> str:
     shown = sum(place.evidence in SHOWN for place in places)
     what = "1 changed place is" if len(places) == 1 else f"{len(places)} changed places are"
     return f"{shown} of {what} tested"
+
+
+def news(judged: Sequence[ChangedPlace], total: int) -> str:
+    """Return in a line what was found about some of ``total`` places."""
+    if len(judged) == 1:
+        [place] = judged
+        return f"{'tested' if place.evidence in SHOWN else 'not tested'}: {described(place)}"
+    shown = sum(place.evidence in SHOWN for place in judged)
+    return f"{len(judged)} of {total} changed places judged: {shown} tested, {len(judged) - shown} not"

@@ -21,6 +21,7 @@ from wait_until import until
 from understudy.engine.queueing.launcher import spare_slot
 from understudy.engine.queueing.start_conditions import take_slot
 from understudy.judge.mutation import mutant_runs
+from understudy.judge.mutation import mutation_test as mutation_testing
 from understudy.judge.mutation.mutant_runs import (
     Lane,
     MutantResult,
@@ -169,7 +170,9 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """A place in which a further copy is worth its costs also where tests are quick and the machine is busy."""
+    monkeypatch.setattr(mutation_testing, "_RUNS_OF_A_COPY", 0.0)
     return Place(tmp_path)
 
 

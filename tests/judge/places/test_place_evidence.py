@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from understudy.model.delegation.events import PlacesJudged
 from understudy.model.evidence.checks import Check, Evidence
-from understudy.model.places import PlaceEvidence
+from understudy.model.places import SHOWN, ChangedPlace, PlaceEvidence, merged
 from understudy.model.verdicts import Reservation, Verdict
 
 SUITE = Check(name="suite", argv=["{python}", "-m", "pytest", "-q"])
@@ -114,6 +115,14 @@ async def test_each_place_of_a_result_has_evidence_of_its_own(project: Any) -> N
         ("test_more.py", ""): "new_test",
         ("test_more.py", "test_more"): "new_test",
     }
+    told: list[ChangedPlace] = []
+    batches = [event for event in result.events if isinstance(event, PlacesJudged)]
+    for event in batches:
+        told = merged(told, event.places)
+    shown = [place for place in result.places if place.evidence in SHOWN]
+    assert sorted(map(str, told)) == sorted(map(str, shown)), "what was told while checks ran is the last word"
+    assert len(batches) > 2
+    assert {event.total for event in batches} == {len(result.places)}
     [fact] = [fact.text for fact in result.facts if fact.reservation is Reservation.CHANGE_NOT_TESTED]
     assert "changed places are tested. Not: " in fact
     assert "`halve` (no test runs it)" in fact

@@ -1,9 +1,9 @@
 /** Verdict, checks and changes as labels with icons. */
 
 import { t } from "../base/l10n.ts";
-import { noticedShort } from "../state/mutationWording.ts";
+import { SHOWN, noticedShort } from "../state/mutationWording.ts";
 import { reservationReason, stateIcon, stateName } from "../state/wording.ts";
-import { type CheckResult, type Delegation, type FileDiff, type Hunk, type PlaceEvidence } from "../protocol.ts";
+import { type CheckResult, type Delegation, type FileDiff, type Hunk } from "../protocol.ts";
 import { displayPath, shortErrorText } from "../state/formatting.ts";
 
 export interface Label {
@@ -82,8 +82,6 @@ export function hunkLabel(hunk: Hunk): Label {
   if (hunk.conflict) return { text: t("Conflict"), icon: "warning", color: YELLOW };
   return { text: t("pending"), icon: "circle-large-outline" };
 }
-
-const SHOWN: ReadonlySet<PlaceEvidence> = new Set(["noticed", "same", "new_test"]);
 
 /** What is missing for the places of a hunk that no test notices, one text for each. */
 export function untestedPlaces({ places = [] }: Pick<Hunk, "places">): readonly string[] {

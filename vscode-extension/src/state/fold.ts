@@ -9,6 +9,7 @@ import {
   STATE_AFTER_EVENT,
   STATE_TRANSITIONS,
   type Attempt,
+  type ChangedPlace,
   type Confinement,
   type Delegation,
   type DelegationResult,
@@ -21,6 +22,8 @@ import { isMoney, sumOfMoney } from "./money.ts";
 
 /** The most attempts and checks of a delegation; only a damaged journal has more. */
 const MOST_ATTEMPTS = 1_000;
+/** The most changed places that a result keeps. */
+const MOST_PLACES = 200;
 const ACTIVITY_CHARACTERS = 160;
 /** The largest count; only a damaged journal has a larger one. */
 const LARGEST_COUNT = 2 ** 53;
@@ -156,6 +159,7 @@ function change(now: Delegation, event: Event): Fields<Delegation> {
       return {
         ...head,
         terminal: undefined,
+        places: undefined,
         result: replace<DelegationResult>({ files }, { text, summary }),
         review: { pending: Math.max(0, event.hunks ?? 0), accepted: 0, rejected: 0 },
         attempts: changeAttempt(now, event.attempt, { finishedAt: event.at, ...end }),
@@ -168,6 +172,13 @@ function change(now: Delegation, event: Event): Fields<Delegation> {
       const known = now.checks.findIndex(({ name }) => name === event.name);
       const checks = known < 0 ? [...now.checks, result].slice(0, MOST_ATTEMPTS) : now.checks.with(known, result);
       return { checks, activity: clip(`checked: ${event.name}, ${event.ok ? "passed" : "failed"}`) };
+    }
+    case "places_judged": {
+      const places = mergePlaces(now.places ?? [], event.places);
+      return {
+        places: places.length > 0 ? places : undefined,
+        activity: `${places.length} of ${event.total} changed places judged`,
+      };
     }
     case "round_judged": {
       const rounds = [...(now.rounds ?? []), omit(event, "type", "seq", "at", "attempt")].slice(0, MOST_ATTEMPTS);
@@ -225,6 +236,15 @@ function change(now: Delegation, event: Event): Fields<Delegation> {
     case "unknown":
       return {};
   }
+}
+
+/** What was found since replaces what was known about the same place. */
+function mergePlaces(known: readonly ChangedPlace[], judged: readonly ChangedPlace[]): ChangedPlace[] {
+  const places = new Map<string, ChangedPlace>();
+  for (const place of [...known, ...judged]) {
+    places.set(JSON.stringify([place.hunk, place.path, place.line, place.function]), place);
+  }
+  return [...places.values()].slice(0, MOST_PLACES);
 }
 
 /** What the agent did not get in this run is part of the next reply. */

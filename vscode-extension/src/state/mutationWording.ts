@@ -1,7 +1,7 @@
 /** What mutation testing showed, as text. */
 
 import { t } from "../base/l10n.ts";
-import type { Delegation, JudgedMutant, MutationResult, Round } from "../protocol.ts";
+import type { Delegation, JudgedMutant, MutationResult, PlaceEvidence, PlacesJudgedEvent, Round } from "../protocol.ts";
 import { displayPath } from "./formatting.ts";
 
 const MOST_PLACES = 5;
@@ -76,6 +76,23 @@ export function roundText({ number, killed, viable, kept, why = "" }: Round): st
   const name = number === 0 ? t("First result") : t("Round {0}", number);
   const score = t("{0}: {1} of {2} small changes noticed", name, killed, viable);
   return kept ? score : t("{0}; not kept: {1}", score, why);
+}
+
+/** Evidence with which a changed place is tested. */
+export const SHOWN: ReadonlySet<PlaceEvidence> = new Set(["noticed", "same", "new_test"]);
+
+/** What was found about some changed places while checks run. */
+export function placesText({ places, total }: Pick<PlacesJudgedEvent, "places" | "total">): string {
+  const shown = places.filter(({ evidence }) => SHOWN.has(evidence)).length;
+  const [first] = places;
+  if (first === undefined || places.length > 1) {
+    const not = places.length - shown;
+    return t("{0} of {1} changed places judged: {2} tested, {3} not", places.length, total, shown, not);
+  }
+  const { path, line, function: name, why } = first;
+  const file = line === 0 ? displayPath(path) : `${displayPath(path)}:${line}`;
+  const where = name === "" ? file : t("{0} in {1}", file, name);
+  return shown === 1 ? t("tested: {0} ({1})", where, why) : t("not tested: {0} ({1})", where, why);
 }
 
 /** Where a change is. */

@@ -2,7 +2,7 @@
 
 import { t } from "../base/l10n.ts";
 import { oneLine } from "../state/formatting.ts";
-import { roundText } from "../state/mutationWording.ts";
+import { placesText, roundText } from "../state/mutationWording.ts";
 import type { Event } from "../protocol.ts";
 import {
   type EventOf,
@@ -147,6 +147,9 @@ export class TranscriptBlocks {
         this.#renew(block, () => checkLines(event));
         return;
       }
+      case "places_judged":
+        this.#put("places", () => quietLine(removeEscapes(placesText(event))));
+        return;
       case "round_judged":
         for (const [name, block] of this.#checks) {
           this.#renew(block, () => singleLine(t("{0} ran on a result that was not kept", name), "○"));

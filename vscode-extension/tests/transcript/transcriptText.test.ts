@@ -124,6 +124,8 @@ describe("TranscriptText", () => {
         "```",
         "The new tests notice 14 of 20 small changes on lines that they execute. 13 of 44 places are on lines that no test executes.",
         "",
+        "*tested: src/calc.py:12 in add (a test notices a small change of line 12 (tests/test_calc.py::test_add))*",
+        "",
         "✓ Round 1: 9 of 12 small changes noticed",
         "",
         "## Verified",

@@ -30,7 +30,7 @@ from understudy.model.delegation.events import Event
 from understudy.model.delegation.spec import Spec
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import FileDiff, Hunk, HunkState, Review
-from understudy.model.places import ChangedPlace
+from understudy.model.places import ChangedPlace, merged
 from understudy.model.text import path_quoting
 from understudy.model.verdicts import Reservation, Verdict
 from understudy.model.wire import ready
@@ -135,12 +135,19 @@ class ReviewState:
             self.head = event.commit
         elif isinstance(event, events.Result):
             self.head = event.head or self.head
-        elif isinstance(event, events.Finished):
             self.places = {}
-            for place in event.places:
-                self.places.setdefault(place.hunk, []).append(place)
+        elif isinstance(event, events.PlacesJudged):
+            known = [place for of_hunk in self.places.values() for place in of_hunk]
+            self._set_places(merged(known, event.places))
+        elif isinstance(event, events.Finished):
+            self._set_places(event.places)
             if self.head is not None:
                 self.judged[self.head] = event
+
+    def _set_places(self, places: list[ChangedPlace]) -> None:
+        self.places = {}
+        for place in places:
+            self.places.setdefault(place.hunk, []).append(place)
 
     def _amend(self, event: events.Amended) -> None:
         carried = {new: self.marks[old] for new, old in event.carried.items() if old in self.marks}

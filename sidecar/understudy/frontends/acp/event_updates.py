@@ -14,6 +14,7 @@ from acp.helpers import update_agent_thought_text as thought
 from understudy.model.delegation import events
 from understudy.model.errors import ErrorInfo
 from understudy.model.evidence.checks import CheckResult
+from understudy.model.places import news
 from understudy.model.text import path_quoting, sanitize
 from understudy.model.text.delegation_text import test_counts
 from understudy.model.text.sanitize import one_line
@@ -92,6 +93,8 @@ class Translator:
                     kind="execute",
                     status="in_progress",
                 )
+            case events.PlacesJudged(places=places, total=total):
+                yield thought(f"{one_line(news(places, total))}\n")
             case events.CheckFinished(name=name):
                 yield self._checked(name, event.check_result())
             case events.Permission():

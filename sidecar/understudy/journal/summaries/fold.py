@@ -22,6 +22,7 @@ from understudy.model.delegation.delegations import (
 from understudy.model.delegation.events import STATE_AFTER, Event
 from understudy.model.evidence.checks import Round
 from understudy.model.hunks import Review
+from understudy.model.places import merged
 from understudy.model.states import TRANSITIONS, State
 from understudy.model.verdicts import Reservation, Verdict
 
@@ -263,6 +264,7 @@ def _result(delegation: Delegation, event: events.Result, change: _Change) -> No
     change["result"] = DelegationResult(text=event.text, summary=event.summary, files=event.files)
     change["review"] = Review(pending=max(0, event.hunks), accepted=0, rejected=0)
     change["terminal"] = None
+    change["places"] = []
     fields: _Change = {"finished_at": event.at}
     if event.head is not None:
         change["head"] = event.head
@@ -285,6 +287,12 @@ def _check_finished(delegation: Delegation, event: events.CheckFinished, change:
     else:
         change["checks"] = [*checks, result][:MOST_ATTEMPTS]
     change["activity"] = _clip(f"checked: {event.name}, {'passed' if event.ok else 'failed'}")
+
+
+def _places(delegation: Delegation, event: events.PlacesJudged, change: _Change) -> None:
+    places = merged(delegation.places, event.places)
+    change["places"] = places
+    change["activity"] = f"{len(places)} of {event.total} changed places judged"
 
 
 def _round(delegation: Delegation, event: events.RoundJudged, change: _Change) -> None:
@@ -402,6 +410,7 @@ _HANDLERS: dict[type[Event], Callable[[Delegation, Any, _Change], None]] = {
     events.Result: _result,
     events.CheckStarted: _check_started,
     events.CheckFinished: _check_finished,
+    events.PlacesJudged: _places,
     events.RoundJudged: _round,
     events.Note: _note,
     events.Finished: _finished,

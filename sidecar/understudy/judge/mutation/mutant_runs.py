@@ -34,7 +34,9 @@ _LEAST_RUN_SECONDS = 0.1
 _TIMES_LONGER = 3.0
 """How many times longer the fewest mutants may take than the time for all."""
 
-PROGRESS_SECONDS = 20.0
+_SOON_SECONDS = 1.5
+_MINUTE_SECONDS = 90.0
+PROGRESS_SECONDS = 3.0
 """The least time between two messages."""
 _PROGRESS_PARTS = 10
 """The most messages: one for each tenth of the mutants."""
@@ -343,6 +345,7 @@ class _Batch:
             result = self._results[index] = await lane.runner.judge(run, seconds=left)
             self._take(run, result)
             if self._progress is not None:
+                self._progress.ran(run, result)
                 self._progress.judged(*self._count())
             alone = len(self._lanes) == 1
             self.disturbed = self.disturbed or (run.sham and result.noticed and not alone)
@@ -379,24 +382,19 @@ class _Batch:
             self.disturbed = self.disturbed or again.status is MutantStatus.SURVIVED
 
     def _count(self) -> tuple[int, int]:
-        """Return how many mutants of the code were judged, and how many there are; without sham mutants."""
+        """Return how many runs were judged that count, and how many there are; without sham mutants."""
         judged = sum(
-            _is_counted(self._planned[index]) and result.status is not MutantStatus.PENDING
+            not self._planned[index].sham and result.status is not MutantStatus.PENDING
             for index, result in self._results.items()
         )
         return judged, sum(
-            bool(run.tests) and _is_counted(run) and index not in self._needless
-            for index, run in enumerate(self._planned)
+            bool(run.tests) and not run.sham and index not in self._needless for index, run in enumerate(self._planned)
         )
 
     def _left(self) -> float:
         judged, planned = self._count()
         enough = judged >= min(self._deadline.fewest, planned)
         return (self._deadline.usual if enough else self._deadline.last) - asyncio.get_running_loop().time()
-
-
-def _is_counted(run: PlannedRun) -> bool:
-    return not (run.sham or run.of_place or run.of_tests)
 
 
 async def together(coroutines: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
@@ -413,18 +411,36 @@ async def together(coroutines: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
 class Progress:
     """Passes a text to ``tell`` now and then."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        """Start the time."""
+    def __init__(
+        self,
+        tell: Callable[[str], None],
+        ran: Callable[[PlannedRun, MutantResult], None] = lambda _run, _result: None,
+    ) -> None:
+        """Start the time; ``ran`` gets each run, which a later one may show to prove nothing."""
         self._tell = tell
+        self.ran = ran
+        self._began: float | None = None
         self._told_at = time.monotonic()
         self._told = 0
 
     def judged(self, done: int, total: int) -> None:
         """Take note of the number of judged mutants, of ``total``; the last one needs no message."""
         now = time.monotonic()
+        if self._began is None:
+            self._began = now  # with the first of them, because what is before it is loaded only once
         if done < total and now - self._told_at >= PROGRESS_SECONDS and (done - self._told) * _PROGRESS_PARTS >= total:
             self._told_at, self._told = now, done
-            self._tell(f"tried {done} of {total} small changes")
+            left = about((now - self._began) / max(1, done - 1) * (total - done))
+            self._tell(f"tried {done} of {total} small changes{left}")
+
+
+def about(seconds: float) -> str:
+    """Return how long something takes, for the end of a message; nothing if it is over at once."""
+    if seconds < _SOON_SECONDS:
+        return ""
+    if seconds < _MINUTE_SECONDS:
+        return f", about {round(seconds)} s"
+    return f", about {round(seconds / 60)} min"
 
 
 def report(

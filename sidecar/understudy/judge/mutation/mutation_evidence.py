@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from understudy.judge.base_runs.restored_runs import EarlierVersion
 from understudy.judge.deciding import deciding_files
 from understudy.judge.mutation.lost_kills import BaseRun, EarlierTests, LostKills, lost_kills
-from understudy.judge.mutation.mutant_runs import Progress
+from understudy.judge.mutation.mutant_runs import MutantResult, PlannedRun, Progress
 from understudy.judge.mutation.mutation_test import (
     MOST_TESTS,
     MutationOutcome,
@@ -86,15 +86,18 @@ class MutationEvidence:
         settings: MutationSettings,
         *,
         tell: Callable[[Check, str], None],
+        ran: Callable[[PlannedRun, MutantResult], None] = lambda _run, _result: None,
         test_support: Callable[[], frozenset[str]] = frozenset,
         own_scripts: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
         """Read nothing yet.
 
-        ``tell`` shows the user how far a check is; ``test_support`` and ``own_scripts`` return files that belong to the
-        tests and those that a check starts, which nothing mutates: a script of a check would fail by itself.
+        ``tell`` shows the user how far a check is, and ``ran`` gets each run on a change. ``test_support`` and
+        ``own_scripts`` return files that belong to the tests and those that a check starts, which nothing mutates: a
+        script of a check would fail by itself.
         """
         self._tell = tell
+        self._ran = ran
         self._test_support = test_support
         self._own_scripts = own_scripts
         self._trial = trial
@@ -322,7 +325,7 @@ class MutationEvidence:
                 dismissed=self._settings.dismissed,
                 sample=self._settings.sample,
                 fewest=_FEWEST if self._settings.evidence.mutation_seconds is None else 0,
-                progress=Progress(lambda text: self._tell(plan.check, text)),
+                progress=Progress(lambda text: self._tell(plan.check, text), self._ran),
             )
         )
         if self._settings.reports is not None and outcome.report:

@@ -105,7 +105,7 @@ class MutationRequest:
     fewest: int = 0
     """Mutants to judge even if that takes up to three times as long as all of them may take."""
     progress: Progress | None = None
-    """Gets the number of judged mutants."""
+    """Gets each run that was judged, and how many there are."""
     test_files: tuple[str, ...] = ()
     """Files whose tests must notice wrong expectations, too, if they execute ``lines``."""
     base: Mapping[str, bytes | None] | None = None

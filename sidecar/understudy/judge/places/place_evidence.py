@@ -21,7 +21,7 @@ from understudy.git.merge.line_edits import split_lines
 from understudy.judge.base_runs import earlier_tests
 from understudy.judge.deciding import deciding_files, restored_parts
 from understudy.judge.deciding.deciding_files import CODE_SUFFIXES
-from understudy.judge.mutation.mutant_runs import MutantResult, RecordedTests
+from understudy.judge.mutation.mutant_runs import MutantResult, PlannedRun, Progress, RecordedTests, about
 from understudy.judge.mutation.mutation_test import MutationOutcome, MutationRequest, mutation_test
 from understudy.judge.mutation.planning import PlaceChange
 from understudy.judge.outcomes import observations
@@ -42,7 +42,7 @@ from understudy.judge.runs.check_run import CheckOutcome, ResultToJudge
 from understudy.judge.runs.judged_tree import read_unless_large
 from understudy.judge.runs.runner_registry import PreparedCheck
 from understudy.model.evidence.checks import Check, Evidence, MutantStatus
-from understudy.model.places import SHOWN, ChangedPlace, PlaceEvidence, described, share, untested
+from understudy.model.places import MOST_LISTED, SHOWN, ChangedPlace, PlaceEvidence, described, share, untested
 from understudy.model.text.path_quoting import quote
 from understudy.model.text.sanitize import name_list
 from understudy.model.verdicts import Reservation
@@ -70,8 +70,6 @@ _MOST_DROPPED = 20
 """Most statements that a place drops that are left out, one after another."""
 _EDGES = frozenset({b"<", b"<=", b">", b">="})
 _MOST_NAMED = 10
-_MOST_LISTED = 200
-"""Most places that a result keeps."""
 _UNDONE = ""
 """The operator of a change without a place; that of a change in which something does nothing is its name."""
 _TIME_OVER = "the time was over before it was tried"
@@ -144,16 +142,23 @@ class ChangedPlaces:
         run: Run,
         materialise: Callable[[str], Awaitable[None]],
         tell: Callable[[Check, str], None],
+        report: Callable[[list[ChangedPlace], int], None],
         test_support: Callable[[], Iterable[str]],
         own_scripts: Callable[[], frozenset[str]],
         only_tests: bool,
     ) -> None:
-        """Read nothing yet. ``only_tests``: the recipe writes tests, whose own rules decide."""
+        """Read nothing yet.
+
+        ``report`` gets places as soon as something is known about them, with the number of all places. ``only_tests``:
+        the recipe writes tests, whose own rules decide.
+        """
         self._trial = trial
         self._evidence = evidence
         self._run = run
         self._materialise = materialise
         self._tell = tell
+        self._report = report
+        self._reported: dict[int, ChangedPlace] = {}
         self._test_support = test_support
         self._own_scripts = own_scripts
         self._only_tests = only_tests
@@ -176,6 +181,7 @@ class ChangedPlaces:
         if mutated is not None:
             self._use_mutants(judged, mutated)
             self._use_changes(judged, mutated, unreliable)
+        self._report_known()
         loop = asyncio.get_running_loop()
         began = loop.time()
         deadline = began + self._evidence.seconds_for(green.seconds)
@@ -187,7 +193,42 @@ class ChangedPlaces:
         await self._look_at_parts(
             plan, green, [item for item in judged if item.evidence is PlaceEvidence.NOTICED], unreliable
         )
+        self._report_known()
         return loop.time() - began
+
+    async def begin(self) -> None:
+        """Report the places of which something is known without a run."""
+        await asyncio.to_thread(self._places)
+        self._report_known()
+
+    def saw(self, run: PlannedRun, result: MutantResult) -> None:
+        """Report the place of a run on a change, if that alone shows it; what later runs show is the last word."""
+        # Numbers beyond the places are those of functions inside of them.
+        if self._judged is None or run.group is None or run.group >= len(self._judged):
+            return
+        if result.status is not MutantStatus.KILLED:
+            return
+        item = self._judged[run.group]
+        by_value = not result.crashed and not item.place.removed and not run.of_place
+        undone_ = run.of_place and bool(item.place.removed) and bool(result.killers)
+        if item.evidence is None and run.group not in self._reported and (by_value or undone_):
+            seen = replace(item)
+            why = _noticed_change(result) if by_value else f"without it, {printable(result.killers[0])} fails"
+            seen.show(PlaceEvidence.NOTICED, why)
+            self._report_places({run.group: self._as_place(seen)})
+
+    def _report_known(self) -> None:
+        """Report the places of which something is known now that was not reported."""
+        judged = self._judged or []
+        known = {number: self._as_place(item) for number, item in enumerate(judged) if item.evidence is not None}
+        # Something was said about these that did not hold.
+        known |= {number: self._as_place(judged[number]) for number in self._reported if number not in known}
+        self._report_places({number: place for number, place in known.items() if self._reported.get(number) != place})
+
+    def _report_places(self, places: Mapping[int, ChangedPlace]) -> None:
+        if places:
+            self._reported |= places
+            self._report(list(places.values())[:MOST_LISTED], len(self._judged or ()))
 
     def conclude(self) -> tuple[list[tuple[Reservation, str]], list[ChangedPlace]]:
         """Return what the places leave open, and all of them; nothing if no check passed."""
@@ -195,7 +236,7 @@ class ChangedPlaces:
             return [], []
         places = [self._as_place(item) for item in self._places()]
         missing = untested(places)
-        listed = [*missing, *(place for place in places if place.evidence in SHOWN)][:_MOST_LISTED]
+        listed = [*missing, *(place for place in places if place.evidence in SHOWN)][:MOST_LISTED]
         if self._only_tests:
             return [], listed
         if not missing:
@@ -413,8 +454,7 @@ class ChangedPlaces:
             item.ran = True
             if result.status is MutantStatus.KILLED and not result.crashed:
                 item.added = True
-                by = f" ({printable(result.killers[0])})" if result.killers else ""
-                item.why = f"a test notices a small change of line {result.mutant.line}{by}"
+                item.why = _noticed_change(result)
                 if item.place.old[0] == item.place.old[1]:
                     item.evidence = PlaceEvidence.NOTICED
         for result in mutated.score.survivors:
@@ -456,8 +496,9 @@ class ChangedPlaces:
             if loop.time() >= deadline:
                 raise _TimeOver
             left = sum(item.evidence is None for item in pending)
-            what = "undoing changed places, to see whether the tests notice"
-            self._tell(plan.check, f"{what} ({len(pending) - left} of {len(pending)})")
+            self._report_known()
+            number = min(len(pending), len(pending) - left + 1)
+            self._tell(plan.check, f"undoing {number} of {len(pending)} places{about(left * green.seconds)}")
             commit = await asyncio.to_thread(self._trial.tree.compose, self._trial.head, self._trial.base, files)
             return await self._notices(limited, (self._trial.head, green.observed), commit, unreliable)
 
@@ -633,6 +674,7 @@ class ChangedPlaces:
             seed=await asyncio.to_thread(trial.tree.tree_of, trial.base),
             evidence=self._evidence,
             trusted=True,
+            progress=Progress(lambda text: self._tell(plan.check, f"{text} of the replaced code")),
         )
         recorded = await asyncio.to_thread(self._recorded_on_base, left, mutated) if mutated is not None else None
         outcome = MutationOutcome()
@@ -826,6 +868,11 @@ def _is_edge_of(missed: MutantResult, kills: Iterable[MutantResult]) -> bool:
         kill.path == missed.path and kill.mutant.start <= mutant.start and mutant.end <= kill.mutant.end
         for kill in kills
     )
+
+
+def _noticed_change(result: MutantResult) -> str:
+    by = f" ({printable(result.killers[0])})" if result.killers else ""
+    return f"a test notices a small change of line {result.mutant.line}{by}"
 
 
 def _use_change(

@@ -301,7 +301,11 @@ class Delegation(Wire, kw_only=True):
     reservation_facts: list[ReservationFact] = msgspec.field(default_factory=list)
     """What the reservations are about; those of other reservations no longer hold."""
     places: list[ChangedPlace] = msgspec.field(default_factory=list)
-    """The changed places of the result, those without evidence first, at most 200; none if no required check passed."""
+    """The changed places of the result, those without evidence first, at most 200; none if no required check passed.
+
+    While checks run, and after they were cancelled, those of which something is known, in the order in which it was
+    found.
+    """
     confirmed_tests: int = 0
     """Changed tests that the user confirmed by accepting them; they no longer count as a reservation."""
     workspace: str

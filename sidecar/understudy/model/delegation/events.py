@@ -282,6 +282,14 @@ class CheckFinished(Event, tag="check_finished", kw_only=True):
         return CheckResult(**{name: getattr(self, name) for name in names})
 
 
+class PlacesJudged(Event, tag="places_judged", kw_only=True):
+    """Evidence for changed places was found, or corrected, while checks run; ``finished`` has the last word."""
+
+    places: list[ChangedPlace]
+    total: int
+    """How many changed places the result has."""
+
+
 class RoundJudged(Event, tag="round_judged", kw_only=True):
     """A result was compared with the one before it; the fields are those of ``Round``."""
 
@@ -415,6 +423,7 @@ AnyEvent = (
     | Result
     | CheckStarted
     | CheckFinished
+    | PlacesJudged
     | RoundJudged
     | Note
     | Finished

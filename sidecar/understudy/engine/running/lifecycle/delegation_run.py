@@ -256,7 +256,8 @@ class DelegationRun:
                 reservations=frozenset(reservations),
             )
         )
-        facts, places = (judgement.facts, judgement.places) if judgement is not None else ([], [])
+        # What was found before the checks were cancelled can still be accepted.
+        facts, places = ([], run.writer.delegation.places) if judgement is None else (judgement.facts, judgement.places)
         return RunEnd(verdict, listed, facts, failure.info() if failure is not None else None, places)
 
     def _verdict_on(self, judgement: Judgement | None) -> tuple[Verdict, list[Reservation]]:

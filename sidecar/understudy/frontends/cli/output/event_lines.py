@@ -7,6 +7,7 @@ from understudy.frontends.cli.terminal.terminal import one_line
 from understudy.model.delegation import events
 from understudy.model.errors import ErrorInfo
 from understudy.model.evidence.checks import CheckResult, Round
+from understudy.model.places import news
 from understudy.model.text.delegation_text import cause, test_counts
 from understudy.model.verdicts import Reservation
 
@@ -58,6 +59,8 @@ def line(event: events.Event) -> str | None:
             return f"running check {name}"
         case events.CheckFinished():
             return check(event.check_result())
+        case events.PlacesJudged(places=places, total=total):
+            return one_line(news(places, total))
         case events.RoundJudged():
             return round_of_tests(event)
         case events.Note(level=level, text=text):
