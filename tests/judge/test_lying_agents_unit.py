@@ -35,7 +35,7 @@ async def test_an_honest_test_is_verified(project: Any, monkeypatch: pytest.Monk
     first, *phases, last = judged.events
     assert (type(first), {type(event) for event in phases}) == (CheckStarted, {Phase, PlacesJudged})
     [places] = [event for event in phases if isinstance(event, PlacesJudged)]
-    assert (places.places, places.total) == (judged.places, len(judged.places)), "what needs no run is told at once"
+    assert (places.places, places.total) == (judged.places, len(judged.places)), "what needs no run is reported at once"
     assert phases[-1].text.endswith(": tried 1 of 2 small changes"), "a long search says how far it is"
     assert isinstance(last, CheckFinished)
     assert last.check_result() == result

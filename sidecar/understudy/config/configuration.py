@@ -23,8 +23,10 @@ from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.delegation.spec import Bootstrap, PauseBounds, RelayBounds
 from understudy.model.errors import ErrorKind, Location, UnderstudyError
 from understudy.model.evidence.checks import Check, Evidence
+from understudy.process.program_spec import processors
 
-DEFAULT_SLOTS = 8
+_FEWEST_SLOTS = 4
+"""Agents mostly wait for their models."""
 """Agents mostly wait for a model, so run more of them than cores; each takes a few hundred MB (measured)."""
 
 DEFAULT_LIMITS = Limits(
@@ -38,6 +40,11 @@ DEFAULT_LIMITS = Limits(
     # Long enough for a coffee break, short enough that a forgotten question does not occupy a slot for hours.
     answer_seconds=900.0,
 )
+
+
+def default_slots() -> int:
+    """Return how many delegations run at once by default: one for each processor, at least four."""
+    return max(_FEWEST_SLOTS, processors())
 
 
 class Defaults(msgspec.Struct, frozen=True):
@@ -54,7 +61,7 @@ class GeneralLimits(Limits):
     """``[limits]``: limits of every delegation whose delegator sets none; times in seconds, money in USD."""
 
     slots: int | None = None
-    """The most delegations that run at once; others wait in a queue."""
+    """The most delegations that run at once; others wait in a queue. Absent: one for each processor, at least 4."""
 
 
 class Worktrees(Bootstrap):

@@ -352,8 +352,11 @@ class _Judge:
         mutation = MutationFinding()
         if last.green and check.required and not finding.red and (judges_tests or not self._writes_tests):
             await self._places.begin()
-            mutation = await self._mutate(plan, last, before)
-            mutation.seconds += await self._places.judge(plan, last, mutation.outcome, self._base_runs.on_base)
+            deadline = asyncio.get_running_loop().time() + request.evidence.seconds_for(last.seconds)
+            mutation = await self._mutate(plan, last, before, deadline)
+            mutation.seconds += await self._places.judge(
+                plan, last, mutation.outcome, self._base_runs.on_base, deadline
+            )
             if finding.earlier is not None and not finding.reservations:
                 mutation.seconds += await self._compare_edits(plan, last, finding.earlier)
         findings.repeated(flaky=bool(mutation.flaky), tests=mutation.flaky, seconds=finding.seconds + mutation.seconds)
@@ -515,7 +518,9 @@ class _Judge:
             text = f"Tests or test cases were removed: {name_list(sorted(gone))}."
             self._findings.reserve((Reservation.OUTSIDE_SCOPE, text))
 
-    async def _mutate(self, plan: PreparedCheck, green: CheckOutcome, before: frozenset[str]) -> MutationFinding:
+    async def _mutate(
+        self, plan: PreparedCheck, green: CheckOutcome, before: frozenset[str], deadline: float
+    ) -> MutationFinding:
         """Let the tests of a check that passed run on mutants of the result."""
         self._tell(plan.check, "making small changes to the code, to see whether the tests notice")
         if self._writes_tests:
@@ -549,7 +554,10 @@ class _Judge:
             await self._materialise(self._request.head)
             places = await asyncio.to_thread(self._places.groups)
             changes = await asyncio.to_thread(self._places.changes)
-            finding = await self._mutation.judge_code(plan, green, places, changes=changes, left=self._places.left())
+            left = self._places.left()
+            finding = await self._mutation.judge_code(
+                plan, green, places, changes=changes, left=left, deadline=deadline
+            )
         self._findings.reserve(*finding.reservations)
         self._check.contradicted(finding.tampered)
         self._record.judged(finding.judged)

@@ -120,7 +120,7 @@ async def test_each_place_of_a_result_has_evidence_of_its_own(project: Any) -> N
     for event in batches:
         told = merged(told, event.places)
     shown = [place for place in result.places if place.evidence in SHOWN]
-    assert sorted(map(str, told)) == sorted(map(str, shown)), "what was told while checks ran is the last word"
+    assert sorted(map(str, told)) == sorted(map(str, shown)), "what was reported while checks ran is the last word"
     assert len(batches) > 2
     assert {event.total for event in batches} == {len(result.places)}
     [fact] = [fact.text for fact in result.facts if fact.reservation is Reservation.CHANGE_NOT_TESTED]
@@ -188,6 +188,6 @@ async def test_a_line_that_no_test_runs_leaves_its_place_open_until_another_chec
 async def test_what_there_was_no_time_for_is_named(project: Any) -> None:
     """Places that only undoing could show; a place that a test notices after the end would be a guess."""
     edits = {"rates.json": '{"usd": 2, "eur": 1}\n', "test_money.py": TESTS + '    assert convert(1, "eur") == 1\n'}
-    result = await judged(project, edits, evidence=Evidence(mutation_seconds=1e-6))
+    result = await judged(project, edits, evidence=Evidence(seconds=1e-6))
     assert result.is_(Verdict.UNVERIFIED, Reservation.CHANGE_NOT_TESTED)
-    assert "rates.json:1 (the time was over before it was tried)" in result.notes
+    assert "rates.json:1 (the time for evidence was over before it was tried)" in result.notes

@@ -17,7 +17,6 @@ import msgspec
 
 from understudy.config.configuration import (
     DEFAULT_LIMITS,
-    DEFAULT_SLOTS,
     Environment,
     Fallback,
     GeneralLimits,
@@ -204,7 +203,7 @@ SECTIONS: dict[str, Section] = {
         who=Who.LOWER,
         bounds={"slots": _AT_LEAST_ONE},
         rules=_limits,
-        defaults={"slots": DEFAULT_SLOTS, **msgspec.structs.asdict(DEFAULT_LIMITS)},
+        defaults=msgspec.structs.asdict(DEFAULT_LIMITS),
     ),
     "launch": Section(
         structure=Launch,
@@ -243,7 +242,7 @@ SECTIONS: dict[str, Section] = {
         structure=Evidence,
         bounds={
             "max_mutants": Bound(least=1, most=1000),
-            "mutation_seconds": _ABOVE_ZERO,
+            "seconds": _ABOVE_ZERO,
             "max_copies": Bound(least=1, most=64),
             "least_killed": _SHARE,
             "least_executed": _SHARE,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from understudy.config.configuration import DEFAULT_SLOTS
+from understudy.config.configuration import default_slots
 from understudy.config.findings import close
 from understudy.config.loading import agent_files, agent_use, loader
 from understudy.config.trust import records
@@ -261,7 +261,7 @@ def plan(
         context=[],
         checks=start_options.checks_to_run(configuration.checks, recipe, params),
         fallback_checks=start_options.fallback_checks(configuration.checks, recipe, params),
-        slots=configuration.limits.slots or DEFAULT_SLOTS,
+        slots=configuration.limits.slots or default_slots(),
         program_limits=configuration.programs,
         bootstrap=configuration.worktrees,
         evidence=configuration.evidence,

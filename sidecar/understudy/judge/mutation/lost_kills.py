@@ -60,6 +60,8 @@ class EarlierTests:
     seed: str
     """The id of the base's tree."""
     evidence: Evidence
+    deadline: float
+    """When the comparison must be over, as a time of the event loop."""
     on_base: BaseRun
 
 
@@ -166,6 +168,7 @@ async def _test(earlier: EarlierTests, commit: str, *, only: frozenset[str] | No
             also_loaded=() if on_base else tuple(earlier.new_tests),
             seed=earlier.seed,
             evidence=earlier.evidence,
+            deadline=earlier.deadline,
         )
     )
 

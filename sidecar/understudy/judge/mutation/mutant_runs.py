@@ -12,7 +12,6 @@ https://github.com/stryker-mutator/mutation-testing-elements/tree/master/package
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -33,6 +32,8 @@ _LEAST_RUN_SECONDS = 0.1
 """What one run takes, at least."""
 _TIMES_LONGER = 3.0
 """How many times longer the fewest mutants may take than the time for all."""
+_LONGEST_SECONDS = 180.0
+"""The most that this may add up to: a check that takes minutes has more time for all."""
 
 _SOON_SECONDS = 1.5
 _MINUTE_SECONDS = 90.0
@@ -86,7 +87,7 @@ class PlannedRun:
     of_tests: bool = False
     """It changes the tests, see ``wrong_expectations``."""
     of_place: bool = False
-    """It takes away a changed place, or what the place does: no mutant of the sample."""
+    """It removes a changed place, or what the place does: no mutant of the sample."""
     group: int | None = None
     """What it belongs to, such as a changed place."""
     only_if_missed: bool = False
@@ -205,11 +206,6 @@ class Lane:
                 await asyncio.to_thread(self.slot.close)
 
 
-def processors() -> int:
-    """Return how many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def copies_worth_having(runs: int, run_seconds: float, *, copy_seconds: float) -> int:
     """Return how many copies save more time than it takes to make the last of them, if processors are free.
 
@@ -241,7 +237,8 @@ async def run_mutants(
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
-    last = loop.time() + (_TIMES_LONGER if fewest else 1.0) * seconds
+    longer = max(seconds, min(_TIMES_LONGER * seconds, _LONGEST_SECONDS))
+    last = loop.time() + (longer if fewest else seconds)
     try:
         for some, keep in _ways(lanes) if any(run.tests for run in planned) else ():
             if loop.time() >= last:

@@ -162,11 +162,12 @@ class MutationEvidence:
         *,
         changes: Sequence[PlaceChange] = (),
         left: bool,
+        deadline: float | None = None,
     ) -> MutationFinding:
         """Judge the tests of a check that passed on the lines that the result changed; see ``conclude``.
 
         ``places`` says which of them belong together, ``left`` whether an earlier check left something open.
-        ``changes`` are tried beside the mutants, where the runner knows which tests run a line.
+        ``changes`` are tried beside the mutants, where the runner knows which tests run a line, until ``deadline``.
         """
         if not left and self._best is not None and self._enough(self._best):
             return MutationFinding()
@@ -179,7 +180,15 @@ class MutationEvidence:
         tests = await asyncio.to_thread(self._test_files, sources)
         base = {path: await asyncio.to_thread(self._read, self._trial.base, path) for path in sources}
         outcome = await self._test(
-            plan, green, sources, lines=lines, groups=places, changes=changes, test_files=tests, base=base
+            plan,
+            green,
+            sources,
+            lines=lines,
+            groups=places,
+            changes=changes,
+            deadline=deadline,
+            test_files=tests,
+            base=base,
         )
         if outcome.result is None:
             return MutationFinding(seconds=outcome.seconds)
@@ -217,6 +226,7 @@ class MutationEvidence:
                 new_tests=[path for kind, path in trial.changes if kind[:1] == "A" and path in plan.tests],
                 seed=await asyncio.to_thread(trial.tree.tree_of, trial.base),
                 evidence=self._settings.evidence,
+                deadline=asyncio.get_running_loop().time() + self._settings.evidence.seconds_for(on_base.seconds),
                 on_base=on_base,
             )
         )
@@ -304,6 +314,7 @@ class MutationEvidence:
         only_executed: bool = False,
         test_files: tuple[str, ...] = (),
         base: Mapping[str, bytes | None] | None = None,
+        deadline: float | None = None,
     ) -> MutationOutcome:
         trial = self._trial
         outcome = await mutation_test(
@@ -317,6 +328,7 @@ class MutationEvidence:
                 counted=counted,
                 groups=groups,
                 changes=tuple(changes),
+                deadline=deadline,
                 only_executed=only_executed,
                 test_files=test_files,
                 base=base,
@@ -324,7 +336,7 @@ class MutationEvidence:
                 evidence=self._settings.evidence,
                 dismissed=self._settings.dismissed,
                 sample=self._settings.sample,
-                fewest=_FEWEST if self._settings.evidence.mutation_seconds is None else 0,
+                fewest=_FEWEST if self._settings.evidence.seconds is None else 0,
                 progress=Progress(lambda text: self._tell(plan.check, text), self._ran),
             )
         )

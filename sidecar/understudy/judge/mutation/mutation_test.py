@@ -31,7 +31,6 @@ from understudy.judge.mutation.mutant_runs import (
     Progress,
     RecordedTests,
     copies_worth_having,
-    processors,
     run_mutants,
     together,
 )
@@ -45,9 +44,17 @@ from understudy.judge.runs.check_run import CheckContext, CheckOutcome, environm
 from understudy.judge.runs.judged_tree import copies_that_fit, copy_tree
 from understudy.judge.runs.runner_registry import RUNNERS, PreparedCheck
 from understudy.model.errors import UnderstudyError
-from understudy.model.evidence.checks import CodePlace, Evidence, JudgedMutant, MutantStatus, MutationResult
+from understudy.model.evidence.checks import (
+    LEAST_SECONDS,
+    CodePlace,
+    Evidence,
+    JudgedMutant,
+    MutantStatus,
+    MutationResult,
+)
 from understudy.model.text.path_quoting import quote
 from understudy.mutants.generate import Mutant, mutants_of
+from understudy.process.program_spec import processors
 
 _MOST_SHOWN = 60
 MOST_TESTS = 100
@@ -94,6 +101,8 @@ class MutationRequest:
     """Mutants to judge before others, and the seed to use instead."""
     only: frozenset[str] | None = None
     """Identities of the mutants to judge; None: a sample of all."""
+    deadline: float | None = None
+    """When all must be over, as a time of the event loop; None: as ``evidence`` says, from when lines are recorded."""
     changes: tuple[planning.PlaceChange, ...] = ()
     """What is tried beside mutants, if the runner knows which tests run a line."""
     recorded: RecordedTests | None = None
@@ -213,7 +222,11 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
     recorded = request.recorded if knows_lines else None
     if recorded is None:
         recorded = await _recorded(request, lanes)
-    deadline = loop.time() + request.evidence.seconds_for(check_seconds)
+    deadline = request.deadline
+    if deadline is None:
+        deadline = loop.time() + request.evidence.seconds_for(check_seconds)
+    elif request.evidence.seconds is None:
+        deadline = max(deadline, loop.time() + LEAST_SECONDS)  # it was slow to record lines
     recorded = _counted(recorded, request.counted)
     if not recorded.passed and request.only is None:
         return MutationOutcome(why="its tests do not pass in a copy of the result")
@@ -346,6 +359,8 @@ async def _recorded(request: MutationRequest, lanes: list[Lane]) -> RecordedTest
     seconds = max(_LEAST_RECORD_SECONDS, _SLOWER_RECORD * request.seconds)
     own = [path for path in request.test_files if path.endswith(".py")][: wrong_expectations.MOST_PARSED]
     files = list(dict.fromkeys([*request.sources, *own]))
+    if request.deadline is not None:
+        seconds = max(_LEAST_RECORD_SECONDS, min(seconds, request.deadline - asyncio.get_running_loop().time()))
     if not isinstance(runner, PytestRunner):
         return await runner.record(files, seconds=seconds)
     recorded: RecordedTests

@@ -72,7 +72,7 @@ _EDGES = frozenset({b"<", b"<=", b">", b">="})
 _MOST_NAMED = 10
 _UNDONE = ""
 """The operator of a change without a place; that of a change in which something does nothing is its name."""
-_TIME_OVER = "the time was over before it was tried"
+_TIME_OVER = "the time for evidence was over before it was tried"
 
 
 OnBase = Callable[[PreparedCheck], Awaitable[tuple[Observed, float]]]
@@ -119,6 +119,8 @@ class _Judged:
     """Without it alone, the code or its tests cannot be loaded."""
     tried: bool = False
     """A check ran without it."""
+    late: bool = False
+    """The time was over before it was known whether tests noticed what it replaces."""
 
     inner: dict[str, frozenset[int]] | None = None
     """The functions inside of others that have some of its lines: name → lines; None: not looked for."""
@@ -173,8 +175,12 @@ class ChangedPlaces:
         green: CheckOutcome,
         mutated: MutationOutcome | None,
         on_base: OnBase,
+        deadline: float,
     ) -> float:
-        """Judge the places that no earlier check showed with one that passed on the result; return the seconds."""
+        """Judge the places that no earlier check showed with one that passed on the result; return the seconds.
+
+        After ``deadline``, a time of the event loop, the places that are left count as not looked at.
+        """
         self._passed = True
         judged = await asyncio.to_thread(self._places)
         unreliable = mutated.score.unreliable if mutated is not None and mutated.score is not None else frozenset[str]()
@@ -184,15 +190,13 @@ class ChangedPlaces:
         self._report_known()
         loop = asyncio.get_running_loop()
         began = loop.time()
-        deadline = began + self._evidence.seconds_for(green.seconds)
         pending = [item for item in judged if item.evidence is None]
         if pending:
             with contextlib.suppress(_TimeOver):
                 await self._undo(plan, green, pending, deadline, unreliable)
-        await self._look_at_replaced(plan, green, mutated, on_base)
-        await self._look_at_parts(
-            plan, green, [item for item in judged if item.evidence is PlaceEvidence.NOTICED], unreliable
-        )
+        await self._look_at_replaced(plan, green, mutated, on_base, deadline)
+        noticed = [item for item in judged if item.evidence is PlaceEvidence.NOTICED]
+        await self._look_at_parts(plan, green, noticed, deadline, unreliable)
         self._report_known()
         return loop.time() - began
 
@@ -597,11 +601,15 @@ class ChangedPlaces:
     # -- parts of places ---------------------------------------------------------------------------------------
 
     async def _look_at_parts(
-        self, plan: PreparedCheck, green: CheckOutcome, shown: Sequence[_Judged], unreliable: frozenset[str]
+        self,
+        plan: PreparedCheck,
+        green: CheckOutcome,
+        shown: Sequence[_Judged],
+        deadline: float,
+        unreliable: frozenset[str],
     ) -> None:
         """Look at inner functions and new parameters of places that are noticed because of something beside them."""
         limited = earlier_tests.with_time_limit(plan, green.seconds)
-        deadline = asyncio.get_running_loop().time() + self._evidence.seconds_for(green.seconds)
         for item in shown:
             for what, content in await asyncio.to_thread(self._silent_parts, item):
                 by: str | None = ""
@@ -641,7 +649,12 @@ class ChangedPlaces:
     # -- what was replaced ------------------------------------------------------------------------------------
 
     async def _look_at_replaced(
-        self, plan: PreparedCheck, green: CheckOutcome, mutated: MutationOutcome | None, on_base: OnBase
+        self,
+        plan: PreparedCheck,
+        green: CheckOutcome,
+        mutated: MutationOutcome | None,
+        on_base: OnBase,
+        deadline: float,
     ) -> None:
         """Test mutants of the lines that the result replaced, on the base and with its tests."""
         trial = self._trial
@@ -662,6 +675,10 @@ class ChangedPlaces:
         sources = {path: source for path in lines if (source := self._read_base(path)) is not None}
         if not sources:
             return
+        if asyncio.get_running_loop().time() >= deadline:
+            for item in left:
+                item.late = True
+            return
         self._tell(plan.check, "making small changes to the replaced code of the base, to see whether tests noticed")
         request = MutationRequest(
             plan=plan,
@@ -673,6 +690,7 @@ class ChangedPlaces:
             groups={path: {line: line for line in numbers} for path, numbers in lines.items()},
             seed=await asyncio.to_thread(trial.tree.tree_of, trial.base),
             evidence=self._evidence,
+            deadline=deadline,
             trusted=True,
             progress=Progress(lambda text: self._tell(plan.check, f"{text} of the replaced code")),
         )
@@ -796,6 +814,7 @@ class ChangedPlaces:
         for item in left:
             path = item.place.source or item.place.path
             lines = split_lines(self._read_base(path) or b"")
+            item.late = outcome.result is not None and outcome.result.unfinished is not None
             mine = {line for line in item.place.removed if (path, line) in killed}
             lost = sorted(
                 mutant.line
@@ -838,6 +857,8 @@ class ChangedPlaces:
         place = item.place
         gone = place.old[1] > place.old[0] and place.new[0] == place.new[1]
         if not item.tried and not item.ran and not item.idle and not item.added:
+            return PlaceEvidence.UNLOOKED, _TIME_OVER
+        if item.late and (item.added or gone):
             return PlaceEvidence.UNLOOKED, _TIME_OVER
         if item.why and not item.added:
             return PlaceEvidence.UNNOTICED, item.why

@@ -289,8 +289,9 @@ class Evidence(Strict, kw_only=True):
 
     max_mutants: int | None = None
     """Most mutants per check. Absent: 20, or 40 for a check that takes more than 2 s."""
-    mutation_seconds: float | None = None
-    """Time for the mutants of a check. Absent: 60 s or 5 times the check, whichever is more."""
+    seconds: float | None = None
+    """Time for all evidence of a check: mutants, undone places, replaced code. Absent: 60 s or 5 times the check,
+    whichever is more. What was not reached is named."""
     max_copies: int | None = None
     """Most private copies of a result in which mutants are tested at the same time. Absent: one for each processor.
 
@@ -306,5 +307,5 @@ class Evidence(Strict, kw_only=True):
         return self.max_mutants or (MANY_MUTANTS if check_seconds > SLOW_SECONDS else FEW_MUTANTS)
 
     def seconds_for(self, check_seconds: float) -> float:
-        """Return the time for all mutants of a check that takes this long."""
-        return self.mutation_seconds or max(LEAST_SECONDS, SECONDS_FACTOR * check_seconds)
+        """Return the time for all evidence of a check that takes this long."""
+        return self.seconds or max(LEAST_SECONDS, SECONDS_FACTOR * check_seconds)
