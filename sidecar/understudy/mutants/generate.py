@@ -7,6 +7,7 @@ import re
 import warnings
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from understudy.mutants.languages.by_suffix import language_of
@@ -451,13 +452,15 @@ def runs_the_same(path: str, before: bytes | None, after: bytes | None, *, docst
     if after is None or language is None or max(len(old), len(new)) > _MOST_BYTES:
         return False
     roots = language.parse(old), language.parse(new)
-    if any(root.has_error for root in roots) or (language is PYTHON and _parses(old) != _parses(new)):
+    if any(root.has_error for root in roots):
         return False
     docstrings = language is PYTHON and not docstrings_run and b"__doc__" not in old + new
     # Decorators may read types.
     erased = language.erased if not _DECORATOR.search(old + b"\n" + new) else frozenset[str]()
-    trees = (_syntax(root, source, docstrings, erased) for root, source in zip(roots, (old, new), strict=True))
-    return list(next(trees)) == list(next(trees))
+    trees = [_syntax(root, source, docstrings, erased) for root, source in zip(roots, (old, new), strict=True)]
+    if any(one != other for one, other in zip_longest(*trees)):
+        return False
+    return language is not PYTHON or _parses(old) == _parses(new)
 
 
 def _syntax(root: Node, source: bytes, docstrings: bool, erased: Collection[str]) -> Iterator[bytes | str]:
@@ -468,15 +471,15 @@ def _syntax(root: Node, source: bytes, docstrings: bool, erased: Collection[str]
         if isinstance(node, str):
             yield node
             continue
-        text = node.text or b""
-        if "comment" in node.type and not _DIRECTIVE.search(text):
+        # The text of a node is copied, so not of those that have children.
+        if "comment" in node.type and not _DIRECTIVE.search(node.text or b""):
             continue
         if node.type in erased or (docstrings and _is_docstring(node)):
             continue
         yield node.type
         stack.append("end")
         if not node.children or _TEXT.search(node.type):
-            yield from filter(None, [text])
+            yield from filter(None, [node.text])
         else:
             yield from _between(node, source)
             stack += reversed(node.children)

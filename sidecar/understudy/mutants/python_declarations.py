@@ -4,6 +4,7 @@ from __future__ import annotations
 import __future__
 
 import ast
+import functools
 import sys
 import warnings
 from collections.abc import Collection, Iterator
@@ -31,13 +32,18 @@ def differs_in_annotations(before: bytes, after: bytes) -> bool:
     Not those of classes, which make fields in many libraries, nor of decorated functions. An annotation with a call or
     another expression runs code of its own.
     """
+    return (text := _without_annotations(after)) is not None and text == _without_annotations(before)
+
+
+@functools.lru_cache(maxsize=4)
+def _without_annotations(source: bytes) -> str | None:
+    """Return the syntax of a Python file without annotations of plain types; None if it cannot be read."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            trees = [_WithoutAnnotations().visit(ast.parse(source)) for source in (before, after)]
+            return ast.dump(_WithoutAnnotations().visit(ast.parse(source)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return ast.dump(trees[0]) == ast.dump(trees[1])
+        return None
 
 
 def unused_names(before: bytes, after: bytes) -> frozenset[str] | None:

@@ -249,6 +249,7 @@ class MutationEvidence:
                 new_tests=(),
                 seed=await asyncio.to_thread(trial.tree.tree_of, trial.base),
                 evidence=self._settings.evidence,
+                deadline=asyncio.get_running_loop().time() + self._settings.evidence.seconds_for(base.seconds),
                 on_base=base,
             )
         )

@@ -692,10 +692,11 @@ class ChangedPlaces:
             evidence=self._evidence,
             deadline=deadline,
             trusted=True,
-            progress=Progress(lambda text: self._tell(plan.check, f"{text} of the replaced code")),
+            progress=Progress(lambda text: self._tell(plan.check, f"replaced code: {text}")),
         )
         recorded = await asyncio.to_thread(self._recorded_on_base, left, mutated) if mutated is not None else None
         outcome = MutationOutcome()
+        base: Observed | None = None
         if recorded is not None:
             await self._materialise(trial.base)
             outcome = await mutation_test(replace(request, recorded=recorded))
@@ -707,7 +708,6 @@ class ChangedPlaces:
             await self._materialise(trial.base)
             outcome = await mutation_test(replace(request, passed=base.passing))
         await self._materialise(trial.head)
-        deadline = asyncio.get_running_loop().time() + self._evidence.seconds_for(green.seconds)
         kept = await asyncio.to_thread(self._lines_of_result, judged)
         self._use_base_mutants(left, outcome, kept)
         unreliable = outcome.score.unreliable if outcome.score is not None else frozenset[str]()
@@ -715,6 +715,9 @@ class ChangedPlaces:
 
         async def is_noticed(path: str, content: bytes) -> bool:
             """Return whether a test of the base fails with another content of a file there."""
+            nonlocal base
+            if base is None:
+                base, _ = await on_base(plan)
             if asyncio.get_running_loop().time() >= deadline:
                 raise _TimeOver
             commit = await asyncio.to_thread(trial.tree.compose, trial.base, trial.base, {path: content})
