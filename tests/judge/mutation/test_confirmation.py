@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
 from pathlib import Path
@@ -87,6 +88,14 @@ def test_add():
             True,
             id="it runs nowhere else",
         ),
+        pytest.param(
+            "import calc, hashlib, pathlib\n\ndef test_add():\n    calc.add(1, 2)\n"
+            "    text = pathlib.Path(calc.__file__).read_bytes()\n"
+            f"    assert hashlib.sha256(text).hexdigest() == '{hashlib.sha256(CALC.encode()).hexdigest()}'\n",
+            True,
+            False,
+            id="the text of the code",
+        ),
     ],
 )
 async def test_the_mutant_is_the_commit(
@@ -115,5 +124,6 @@ async def test_the_mutant_is_the_commit(
     mutant = next(mutant for mutant in mutants_of("calc.py", CALC.encode()) if mutant.operator == "arithmetic")
     kill = MutantResult(path="calc.py", mutant=mutant, status=MutantStatus.KILLED)
     shown = await confirm(PreparedCheck(check=check), context, tmp_path / "original", [kill])
+    assert shown.looks_at_source == ("hashlib" in text)
     assert (not shown.unconfirmed and not shown.unchanged_fails, shown.unchanged_fails) == (confirmed, unchanged_fails)
     assert (tree / "calc.py").read_text() == CALC, "the mutant is gone"

@@ -346,8 +346,8 @@ class Judge:
         with contextlib.ExitStack() as afterwards:
             if self._tree is not None:
                 afterwards.callback(self._tree.reset)
-            if run["temporary"]:
-                afterwards.enter_context(_own_temporary(run["temporary"]))
+            if run["own"]:
+                afterwards.enter_context(_own_folders(run["own"]))
             afterwards.callback(self._put, path, source, times)
             self._put(path, mutated, times)
             for name, code in compiled.items():
@@ -444,17 +444,25 @@ class Judge:
 
 
 @contextlib.contextmanager
-def _own_temporary(parent: str) -> Iterator[None]:
-    """Let the tests that are started now have a folder for temporary files that no other run has used."""
-    folder = os.path.join(parent, os.urandom(4).hex())  # noqa: PTH118
-    os.mkdir(folder, 0o700)  # noqa: PTH102
-    before = os.environ["TMPDIR"]
-    os.environ["TMPDIR"] = folder
+def _own_folders(variables: Dict[str, str]) -> Iterator[None]:  # noqa: UP006
+    """Let the tests that are started now have a home and temporary files that no other run has used.
+
+    ``variables`` name the folders, which are all in another one.
+    """
+    before = {name: os.environ.get(name) for name in variables}
+    for folder in variables.values():
+        os.makedirs(folder, 0o700, exist_ok=True)  # noqa: PTH103
+    os.environ.update(variables)
     try:
         yield
     finally:
-        os.environ["TMPDIR"] = before
-        shutil.rmtree(folder, ignore_errors=True)
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+        for parent in {os.path.dirname(folder) for folder in variables.values()}:  # noqa: PTH120
+            shutil.rmtree(parent, ignore_errors=True)
 
 
 class Forked:

@@ -8,9 +8,11 @@ temporary files, by the plain command of the check, such a test passes on the mu
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import os
 import random
+import secrets
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -25,6 +27,7 @@ from understudy.judge.mutation.mutant_runs import MutantResult
 from understudy.judge.runs.check_run import CheckContext, CheckOutcome, run_once, temporary_folder
 from understudy.judge.runs.judged_tree import file_replaced, read_file
 from understudy.judge.runs.runner_registry import PreparedCheck
+from understudy.mutants.controls import sham_mutants
 
 _MOST_TRIED = 3
 _TOOLS = {
@@ -41,6 +44,9 @@ _TOOLS = {
     "ASDF_DATA_DIR": ".asdf",
 }
 """Variable → the folder of the real home in which tools and what they downloaded are."""
+_PARTS_OF_HOME = {"XDG_CACHE_HOME": ".cache", "XDG_CONFIG_HOME": ".config", "XDG_DATA_HOME": ".local/share"}
+OWN_FOLDERS = ("HOME", *_PARTS_OF_HOME, "TMPDIR")
+"""Variables that name folders which no other run of tests may have used."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +56,9 @@ class Confirmation:
     unconfirmed: tuple[MutantResult, ...] = ()
     """Kills on which the check passes, if these are most of those tried."""
     unchanged: CheckOutcome | None = None
-    """How the check ends on the unchanged code there, if it ran; if it fails, no kill can be confirmed."""
+    """How the check ends there on code that does the same, if it ran; if it fails, no kill can be confirmed."""
+    looks_at_source: bool = False
+    """It fails there when only the text of the code changes, and passes if that does not."""
 
     @property
     def unchanged_fails(self) -> bool:
@@ -74,9 +82,11 @@ async def confirm(
     for kill in random.SystemRandom().sample(kills, min(_MOST_TRIED, len(kills))):
         passed = await clone.passes_with(kill)
         if not passed and not confirmed:
-            unchanged = await clone.unchanged()
+            # A test can tell mutants from others by how it is run, but not in a clone, where that is always the same.
+            unchanged = await clone.unchanged(kill.path)
             if not unchanged.green:
-                return Confirmation(unchanged=unchanged)
+                original_text = await clone.unchanged(None)
+                return Confirmation(unchanged=original_text, looks_at_source=original_text.green)
         confirmed += not passed
         if passed:
             unconfirmed.append(kill)
@@ -108,9 +118,16 @@ class _FreshClone:
         await asyncio.to_thread(self._state.reset)
         return passed
 
-    async def unchanged(self) -> CheckOutcome:
-        """Run the check on the result itself."""
-        outcome = await self._run()
+    async def unchanged(self, path: str | None) -> CheckOutcome:
+        """Run the check on the result itself, with another text of one file that does the same."""
+        tree = self._copied.tree
+        with contextlib.ExitStack() as changed:
+            if path is not None:
+                source = await asyncio.to_thread(read_file, tree, path)
+                shams = sham_mutants(path, source, secrets.token_hex(4))
+                if shams:
+                    changed.enter_context(file_replaced(tree, path, secrets.choice(shams[1:]).apply(source)))
+            outcome = await self._run()
         await asyncio.to_thread(self._state.reset)
         return outcome
 
@@ -140,9 +157,8 @@ class _FreshClone:
 def empty_home(home: Path) -> dict[str, str]:
     """Return the variables of an empty home, from which tool chains still find what they installed."""
     tools = {name: os.environ.get(name) or str(Path.home() / folder) for name, folder in _TOOLS.items()}
-    caches = {"XDG_CACHE_HOME": ".cache", "XDG_CONFIG_HOME": ".config", "XDG_DATA_HOME": ".local/share"}
     return {
         "HOME": str(home),
-        **{name: str(home / folder) for name, folder in caches.items()},
+        **{name: str(home / folder) for name, folder in _PARTS_OF_HOME.items()},
         **{name: folder for name, folder in tools.items() if Path(folder).is_dir()},
     }

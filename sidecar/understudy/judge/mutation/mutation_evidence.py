@@ -291,6 +291,9 @@ class MutationEvidence:
                 f"The tests of {name} do not pass in a fresh clone of the result, so what they notice is not confirmed."
             )
             finding.reservations.append((Reservation.NOT_MUTATION_TESTED, text))
+        if outcome.looks_at_source:
+            text = f"In a fresh clone, tests of {name} fail when the text of the code changes, but not what it does."
+            finding.reservations.append((Reservation.LOOKS_AT_SOURCE, text))
         if outcome.indifferent:
             text = f"Tests of {name} pass although they expect wrong values: {name_list(outcome.indifferent)}."
             finding.reservations.append((Reservation.CHECK_CHANGED, text))

@@ -22,7 +22,7 @@ import msgspec
 from understudy.judge.injected.understudy_tree import CopiedTree
 from understudy.judge.mutation import mutant_runs, planning, wrong_expectations
 from understudy.judge.mutation.check_mutants import CheckMutants, limited
-from understudy.judge.mutation.confirmation import Confirmation, confirm
+from understudy.judge.mutation.confirmation import OWN_FOLDERS, Confirmation, confirm
 from understudy.judge.mutation.mutant_runs import (
     Lane,
     MutantResult,
@@ -143,6 +143,8 @@ class MutationOutcome:
     """Killed mutants on which the check passes when it runs by its plain command in a fresh clone."""
     in_fresh_clone: CheckOutcome | None = None
     """How the plain command of the check ended in a fresh clone of the result; if it failed, no kill is confirmed."""
+    looks_at_source: bool = False
+    """There, it fails when only the text of the code changes."""
     indifferent: tuple[str, ...] = ()
     """Places in tests, as ``path:line``, that decide nothing: see ``wrong_expectations``."""
     differing: tuple[str, ...] = ()
@@ -311,6 +313,7 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
         of_places=of_places,
         unconfirmed=tuple(_as_mutant(mutant, names) for mutant in confirmation.unconfirmed),
         in_fresh_clone=confirmation.unchanged,
+        looks_at_source=confirmation.looks_at_source,
         indifferent=tuple(sorted(set(indifferent))),
         differing=tuple(differing),
         report=mutant_runs.report(runs.results, sources, covered),
@@ -412,7 +415,8 @@ def _runner(request: MutationRequest, copied: _Copy) -> CheckMutants | PytestRun
                 folder=folder,
                 tests_in=base,
                 scratch=context.scratch,
-                temporary=context.temporary if "TMPDIR" not in (plan.check.env or {}) else None,
+                temporary=context.temporary,
+                own_folders=tuple(name for name in OWN_FOLDERS if name not in (plan.check.env or {})),
                 mark=context.mark,
                 limits=context.limits,
                 options=tuple(_options_for_examples(plan.check.argv)),

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import os
+import secrets
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -67,7 +68,9 @@ class TestEnvironment:
     scratch: Path
     """A folder outside the tree whose path no test gets."""
     temporary: Path | None = None
-    """Where runs of changed places get a folder for temporary files, each its own; None: as the check says."""
+    """Where runs without a changed place get folders of their own; None: they get none."""
+    own_folders: tuple[str, ...] = ()
+    """The variables that name these folders: of the home and its parts, and of temporary files."""
     mark: str
     limits: TreeLimits = field(default_factory=limits_of)
     """The limits of each program."""
@@ -127,6 +130,12 @@ def _arguments(where: TestEnvironment, tests: Sequence[str]) -> list[str]:
     return [str(top / test) for test in dict.fromkeys([*tests, *where.also_loaded])]
 
 
+def _passes(entry: Mapping[str, Any] | None) -> bool:
+    if entry is None or entry["failed"] or entry["errors"]:
+        return False
+    return entry["code"] == 0 and bool(entry["ended"])
+
+
 def _as_job(where: TestEnvironment, run: PlannedRun, recorded: RecordedTests, *, forks: bool) -> dict[str, Any]:
     clean = _START_SECONDS[forks] + sum(recorded.passed.get(test, 0.0) for test in run.tests)
     loading = max(0.0, recorded.seconds - sum(recorded.passed.values()))
@@ -141,11 +150,18 @@ def _as_job(where: TestEnvironment, run: PlannedRun, recorded: RecordedTests, *,
         "tests": _arguments(where, tests),
         "decoy": run.decoy,
         # A test that compares the code with a snapshot which it wrote there itself must not notice a place.
-        "temporary": str(where.temporary) if run.of_place and where.temporary is not None else "",
+        "own": _own_folders(where) if run.of_place else {},
         # All tests that fail on a sham mutant must be known, and one of ``also_loaded`` must not end a run.
         "stop": not (run.sham or run.to_the_end or where.also_loaded),
         "seconds": max(_LEAST_SECONDS[forks], _SLOWER * clean + _SLOWER_LOADING * loading),
     }
+
+
+def _own_folders(where: TestEnvironment) -> dict[str, str]:
+    if where.temporary is None:
+        return {}
+    folder = where.temporary / secrets.token_hex(4)
+    return {name: str(folder / name.lower()) for name in where.own_folders}
 
 
 def _result(run: PlannedRun, entry: Mapping[str, Any], recorded: RecordedTests) -> MutantResult:
@@ -278,6 +294,8 @@ class PytestRunner:
         self._job: dict[str, Any] = {}
         self._loaded = False
         """The process has the job."""
+        self._undoes = False
+        """The tests pass with an empty home, as they need to where a changed place is undone."""
         self._exceeded = False
         """The last run was ended because it exceeded a limit."""
 
@@ -308,17 +326,18 @@ class PytestRunner:
         if warm:
             return await self._load(seconds)
         everything = tuple(sorted({test for run in planned for test in run.tests}))
-        clean = await self._outcome(PlannedRun(path=planned[0].path, mutant=_UNCHANGED, tests=everything), seconds)
-        return (
-            clean is not None
-            and not clean["failed"]
-            and not clean["errors"]
-            and clean["code"] == 0
-            and bool(clean["ended"])
-        )
+        unchanged = PlannedRun(path=planned[0].path, mutant=_UNCHANGED, tests=everything)
+        # What passes with an empty home can notice something there.
+        self._undoes = any(run.of_place for run in planned)
+        if self._undoes and _passes(await self._outcome(replace(unchanged, of_place=True), seconds)):
+            return True
+        self._undoes = False
+        return _passes(await self._outcome(unchanged, seconds))
 
     async def judge(self, run: PlannedRun, *, seconds: float) -> MutantResult:
         """Run the tests of a mutant, up to the first that fails; all of them on a sham one."""
+        if run.of_place and not self._undoes:
+            return pending_result(run)
         file = self._where.tree / run.path
         content = await asyncio.to_thread(file.read_bytes)
         entry = await self._outcome(run, seconds)
