@@ -96,6 +96,22 @@ def test_a_file_is_flagged_for_what_nobody_sees_in_it(change):
     }
 
 
+def test_a_file_is_flagged_if_another_one_has_its_name_on_some_file_systems(change):
+    composed, decomposed = "caf\u00e9.py", "cafe\u0301.py"
+    store, base, head = change(
+        f"mkdir Lib; echo a > calc.py; echo b > Lib/a.py; echo c > {composed}; echo d > old.py; echo e > Same.py",
+        f"mkdir lib; echo x > Calc.py; echo y > lib/b.py; echo z > {decomposed}; mv old.py Old.py; echo f > Same.py",
+    )
+    same = ", but for upper and lower case or the form of its letters"
+    assert {each.path: each.flag_reason for each in file_diffs(store, base, head)} == {
+        "Calc.py": f"has the name of calc.py{same}",
+        decomposed: f"has the name of {composed}{same}",
+        "lib/b.py": f"has the name of Lib{same}",
+        "Old.py": None,
+        "Same.py": None,
+    }
+
+
 def test_hostile_names_and_contents_do_not_confuse_the_parser(bench):
     bench.init()
     store, base, tree = bench.tree()

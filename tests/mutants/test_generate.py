@@ -209,7 +209,7 @@ def test_every_kind_of_change_in_other_languages(path: str, source: bytes, expec
         '"""A module."""\nimport a\n__all__ = ["b"]\n__version__ = "1.0"\n',
         'UserId = NewType("UserId", int)\nT = typing.TypeVar("T")\n',
         "if TYPE_CHECKING:\n    x = 1\n",
-        "if sys.version_info >= (3, 12):\n    x = 1\n",
+        "if sys.version_info >= (3, 12):\n    pass\n",
         'if __name__ == "__main__":\n    main(1)\n',
         'log.debug("x", 1)\nlogger.info("y")\nself._log.warning("z" + 1)\nprint("hello", 2)\n',
         "def f(a: Literal['x']) -> Annotated[int, 5]: ...\n",

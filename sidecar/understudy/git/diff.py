@@ -7,8 +7,10 @@ hide a change by writing to `.gitattributes`.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -81,6 +83,8 @@ class Split:
     removed: list[bytes]
     added: list[bytes]
     """The lines of all ranges in order, as in the patch, including line feeds."""
+    like: bytes = b""
+    """Another path of the result that some file systems take for a new one."""
 
 
 @dataclass(slots=True)
@@ -127,6 +131,8 @@ def _flag_reason(split: Split) -> str | None:
     reason = flagged(change.path) or (flagged(change.source) if change.source != change.path else None)
     if reason is None and change.new_mode == _LINK and any(b".git" in line.strip().split(b"/") for line in split.added):
         return "is a link into a git directory"
+    if reason is None and split.like:
+        return f"has the name of {quote(split.like)}, but for upper and lower case or the form of its letters"
     return reason or why_hidden(line.decode("utf-8", "replace") for line in split.added)
 
 
@@ -160,6 +166,7 @@ def _splits(store: ObjectStore, base: str, head: str) -> list[Split]:
     raw, _, patch = output.partition(b"\0\0")
     changes = _parse_changes(raw.split(b"\0")) if raw else []
     sections = _parse_sections(patch)
+    like = _namesakes(store, head, [change.path for change in changes if change.letter in {"A", "R"}])
     file_splits = []
     position = 0
     for change in changes:
@@ -170,10 +177,37 @@ def _splits(store: ObjectStore, base: str, head: str) -> list[Split]:
         binary = any(section.binary for section in of_file)
         ranges = [] if binary else [line_range for section in of_file for line_range in section.ranges]
         removed, added = (of_file[0].removed, of_file[-1].added) if of_file else ([], [])
-        file_splits.append(Split(change, binary, ranges, removed, added))
+        file_splits.append(Split(change, binary, ranges, removed, added, like.get(change.path, b"")))
     if position != len(sections):
         raise UnderstudyError(ErrorKind.INTERNAL, f"The difference of {base[:12]} and {head[:12]} could not be parsed.")
     return file_splits
+
+
+def _namesakes(store: ObjectStore, head: str, new: Sequence[bytes]) -> dict[bytes, bytes]:
+    """Return new path → a file or folder of ``head`` that macOS and Windows take for it, or for its folder."""
+    if not new:
+        return {}
+    listed = store.git_output("ls-tree", "-r", "-z", "--name-only", "--full-tree", "--end-of-options", head)
+    names: dict[str, set[bytes]] = {}
+    for path in listed.split(b"\0")[:-1]:
+        for part in _with_folders(path):
+            names.setdefault(_folded(part), set()).add(part)
+    found: dict[bytes, bytes] = {}
+    for path in new:
+        for part in _with_folders(path):
+            others = names.get(_folded(part), set()) - {part}
+            if others:
+                found.setdefault(path, min(others))
+    return found
+
+
+def _with_folders(path: bytes) -> list[bytes]:
+    parts = path.split(b"/")
+    return [b"/".join(parts[:length]) for length in range(1, len(parts) + 1)]
+
+
+def _folded(path: bytes) -> str:
+    return unicodedata.normalize("NFC", os.fsdecode(path)).casefold()
 
 
 def hunk_ids(split: Split) -> list[str]:

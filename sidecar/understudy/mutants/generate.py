@@ -77,7 +77,7 @@ def mutants_of(path: str, source: bytes) -> list[Mutant]:
     """Return all mutants of a file in the order of their positions; none if its language is unknown.
 
     The suffix of ``path`` decides the language. Two mutants never have the same source. What no test can see is left
-    out: log calls, texts of errors, imports, types, guards for platforms. A mutant may fail to compile.
+    out: log calls, texts of errors, imports, types, conditions that ask for the platform. A mutant may fail to compile.
     """
     language = language_of(path)
     if language is None or len(source) > _MOST_BYTES:
@@ -315,7 +315,7 @@ def _condition_edits(language: Language, node: Node) -> Iterator[Edit]:
         condition = node.child_by_field_name(where)
     else:
         condition = node.named_children[where] if where < node.named_child_count else None
-    if condition is None or condition.type.startswith("let_"):
+    if condition is None or condition.type.startswith("let_") or language.skip(condition):
         return
     inner = condition
     if inner.type == "expression_list":  # of a case of Go, whose values are conditions only if they are compared

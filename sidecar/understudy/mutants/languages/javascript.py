@@ -6,7 +6,16 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from understudy.mutants.languages.language import ARITHMETIC, ASSIGNMENTS, COMPARISONS, LOGIC, STEPS, Language, text_of
+from understudy.mutants.languages.language import (
+    ARITHMETIC,
+    ASSIGNMENTS,
+    COMPARISONS,
+    LOGIC,
+    STEPS,
+    Language,
+    is_condition,
+    text_of,
+)
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -16,10 +25,14 @@ _BINARY = {
     "===": "!==", "!==": "===", "??": "&&", "**": "*", ">>>": "<<",
 }  # fmt: skip
 _LOADS = re.compile(r"(?:require|import)\s*\(")
-_GUARDS = re.compile(r"require\.main\s*===|import\.meta\.main\b|process\.(?:platform|version)")
+_GUARDS = re.compile(r"require\.main\s*===|import\.meta\.main\b")
+_PLATFORMS = re.compile(r"\b(?:process\.(?:platform|version)|os\.platform\()")
+"""Matches conditions that are always the same on one machine; the code below may run on another one."""
 
 
 def _skip(node: Node) -> bool:
+    if is_condition(node, ("if_statement",)) and _PLATFORMS.search(text_of(node)):
+        return True
     match node.type:
         case "if_statement":
             condition = node.child_by_field_name("condition")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -139,6 +139,12 @@ def _parser(grammar: str, entry: str) -> Parser:
     import tree_sitter
 
     return tree_sitter.Parser(tree_sitter.Language(getattr(importlib.import_module(grammar), entry)()))
+
+
+def is_condition(node: Node, statements: Collection[str]) -> bool:
+    """Return whether a node is the condition of one of these kinds of statements."""
+    parent = node.parent
+    return parent is not None and parent.type in statements and parent.child_by_field_name("condition") == node
 
 
 def text_of(node: Node) -> str:

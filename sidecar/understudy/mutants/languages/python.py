@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from understudy.mutants.languages.language import ARITHMETIC, ASSIGNMENTS, COMPARISONS, Language, text_of
+from understudy.mutants.languages.language import ARITHMETIC, ASSIGNMENTS, COMPARISONS, Language, is_condition, text_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -14,14 +14,16 @@ _COMPARISONS = {**COMPARISONS, "in": "not in", "not in": "in", "is": "is not", "
 _ARITHMETIC = {**ARITHMETIC, "//": "*", "**": "*", "*": "+", "%": "+", "@": "+"}
 _ASSIGNMENTS = {**ASSIGNMENTS, "//=": "*=", "**=": "*=", "*=": "+=", "%=": "*="}
 
-_GUARDS = re.compile(
-    r"__name__\s*[=!]=|\bTYPE_CHECKING\b|\bsys\.(?:version|platform|implementation)|\bos\.name\b|\bPY[23]\b"
-)
+_GUARDS = re.compile(r"__name__\s*[=!]=|\bTYPE_CHECKING\b")
+_PLATFORMS = re.compile(r"\b(?:sys\.(?:version|platform|implementation)|os\.name\b|platform\.\w+\(|PY[23]\b)")
+"""Matches conditions that are always the same on one machine; the code below may run on another one."""
 _TYPE_NAMES = re.compile(r"(?:typing\.|t\.|_t\.)?(?:NewType|TypeVar|ParamSpec|TypeVarTuple|TypeAliasType|cast)\(")
 _METADATA = re.compile(r"__(?:all|slots|version|author|license|copyright|email|title|doc|package)\w*__\b")
 
 
 def _skip(node: Node) -> bool:
+    if is_condition(node, ("if_statement", "elif_clause")) and _PLATFORMS.search(text_of(node)):
+        return True
     match node.type:
         case "if_statement" | "elif_clause":
             condition = node.child_by_field_name("condition")
