@@ -253,6 +253,41 @@ def test_hidden_files_are_removed_after_the_worker_was_killed(project, monkeypat
     assert not (delegation_folder.open_folder(done.id).path / "checks" / "hidden.json").exists()
 
 
+SETTINGS = """
+[evidence]
+least_killed = 0.0
+max_mutants = 1
+
+[environment]
+python = "/nowhere"
+
+[[checks]]
+name = "ci"
+argv = ["true"]
+"""
+
+
+@pytest.mark.heavy
+def test_settings_and_checks_that_the_result_brings_decide_nothing(project):
+    project.write("tests/test_calc.py", HONEST)
+    project.commit()
+    argv = ["{python}", "-m", "pytest", "-q"]
+    project.settings(
+        f'[environment]\npython = "{project_python()}"\n\n[[checks]]\nname = "ci"\nargv = {json.dumps(argv)}\n'
+    )
+    folder = "pathlib.Path('.understudy')"
+    before = f"{folder}.mkdir()\n({folder} / 'config.toml').write_text({SETTINGS!r})\n"
+    before += f"({folder} / 'dismissed-mutants.jsonl').write_text('')\n"
+    code = "def add(a, b):\n    return a + b\n\n\ndef clamp(x, low, high):\n    return 3\n"
+    project.program("settles", textwrap.dedent(before) + textwrap.dedent(writing("calc.py", code)))
+    done = project.run("implement", "calc.py", delegator="settles", task="Make clamp faster.")
+    assert (done.verdict, done.reservations) == ("unverified", ["change_not_tested"])
+    assert done.checks[0].argv[1:] == argv[1:]
+    assert ".understudy/config.toml" in {place.path for place in done.places if place.evidence == "unlooked"}
+    found = project.call("delegations/diff", id=done.id)
+    assert {item.path for item in found.files if item.flag_reason} >= {".understudy/config.toml"}
+
+
 @pytest.mark.heavy
 def test_tests_that_ask_git_find_a_repository_on_mutants_too(project):
     listed = "'calc.py' in subprocess.check_output(['git', 'ls-files'], text=True)"
