@@ -72,6 +72,7 @@ async def judged(project: Any, edits: dict[str, Any], check: Check = SUITE, **na
 WEAKENED = {
     "assertions": {"tests/test_calc.py": EARLIER.replace("same(add(1, 2), 3)\n    assert ", "same(add(1, 2), add(1, 2))\n    ")},
     "a helper": {"tests/helper.py": "def same(a, b):\n    pass\n"},
+    "a package that patches a helper": {"tests/__init__.py": "import tests.helper\n\ntests.helper.same = lambda a, b: None\n", "tests/util.py": "X = 1\n"},
     "a test that replaces another one": {"tests/test_calc.py": EARLIER.replace("def test_sub():\n    same(sub(5, 2), 3)", "def test_subtract():\n    sub(5, 2)")},
     "a module that hides the code": {"tests/conftest.py": "import sys, types\nimport calc\nfake = types.ModuleType('calc')\nexec(open(calc.__file__).read(), fake.__dict__)\nmul = calc.mul\nsys.modules['calc'] = fake\nfake.mul = mul\nfake.add = lambda a, b: 3 if a else 0\n"},
 }  # fmt: skip

@@ -148,7 +148,14 @@ NO_ABS = ("    total = count * 3\n    total = abs(total)\n", "    total = 3 * co
 @pytest.mark.heavy
 async def test_a_refactoring_that_drops_what_no_test_notices_is_named(project: Any) -> None:
     project.has({"bank.py": BANK, "test_bank.py": TESTS})
-    for pair, function in ((WITHOUT_LOCK, "pay"), (HALF_KEPT, "price"), (NO_DECORATOR, "fee"), (NO_ABS, "price")):
+    around_nothing = (LOCKED, "    with LOCK:\n        pass\n" + UNLOCKED)
+    for pair, function in (
+        (around_nothing, "pay"),
+        (WITHOUT_LOCK, "pay"),
+        (HALF_KEPT, "price"),
+        (NO_DECORATOR, "fee"),
+        (NO_ABS, "price"),
+    ):
         result = await project.judge({"bank.py": refactored(pair)}, recipe="refactor", checks=(SUITE,))
         assert result.is_(Verdict.UNVERIFIED, Reservation.CHANGE_NOT_TESTED)
         [place] = untested(result.places)

@@ -179,8 +179,8 @@ class BaseRuns:
             is_new = file.path not in trees.base_paths
             if file.reason is not Reason.TEST or file.content is not None:
                 return PurePosixPath(file.path).name not in LOCKS
-            if not deciding_files.is_test_file(file.path, self._trial.test_patterns):
-                return not is_new
+            if not is_new and not deciding_files.is_test_file(file.path, self._trial.test_patterns):
+                return True
             before, after = trees.read_base(file.path), trees.read_result(file.path)
             return (before is None and not is_new) or earlier_tests.may_notice_less(file.path, before, after)
 

@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Protocol
 
@@ -68,6 +69,7 @@ _MOST_UNBOUND = 20
 """Most names of a place that are bound to nothing, one after another."""
 _MOST_DROPPED = 20
 """Most statements that a place drops that are left out, one after another."""
+_EMPTY = frozenset({b"pass", b"..."})
 _EDGES = frozenset({b"<", b"<=", b">", b">="})
 _MOST_NAMED = 10
 _UNDONE = ""
@@ -754,8 +756,13 @@ class ChangedPlaces:
         """Return the lines that the changed places have in the result, without the spaces around them."""
         kept: set[bytes] = set()
         for item in judged:
-            lines = split_lines(self._read_result(item.place.path) or b"")
-            kept.update(line.strip() for line in lines[item.place.new[0] : item.place.new[1]])
+            texts = [line.strip() for line in split_lines(self._read_result(item.place.path) or b"")]
+            kept.update(
+                text
+                for text, following in [*pairwise([*texts, b""])][item.place.new[0] : item.place.new[1]]
+                # A lock around nothing does not do what it did.
+                if following not in _EMPTY or not text.endswith(b":")
+            )
         return frozenset(kept)
 
     def _recorded_on_base(self, left: Sequence[_Judged], mutated: MutationOutcome) -> RecordedTests | None:
