@@ -279,8 +279,8 @@ def test_settings_and_checks_that_the_result_brings_decide_nothing(project):
     before = f"{folder}.mkdir()\n({folder} / 'config.toml').write_text({SETTINGS!r})\n"
     before += f"({folder} / 'dismissed-mutants.jsonl').write_text('')\n"
     code = "def add(a, b):\n    return a + b\n\n\ndef clamp(x, low, high):\n    return 3\n"
-    project.program("settles", textwrap.dedent(before) + textwrap.dedent(writing("calc.py", code)))
-    done = project.run("implement", "calc.py", delegator="settles", task="Make clamp faster.")
+    project.program("configures", textwrap.dedent(before) + textwrap.dedent(writing("calc.py", code)))
+    done = project.run("implement", "calc.py", delegator="configures", task="Make clamp faster.")
     assert (done.verdict, done.reservations) == ("unverified", ["change_not_tested"])
     assert done.checks[0].argv[1:] == argv[1:]
     assert ".understudy/config.toml" in {place.path for place in done.places if place.evidence == "unlooked"}

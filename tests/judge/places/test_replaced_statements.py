@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from understudy.judge.places.replaced_statements import dropped
+from understudy.judge.places.replaced_statements import dropped, kept_lines
 from understudy.model.evidence.checks import Check
 from understudy.model.places import untested
 from understudy.model.verdicts import Reservation, Verdict
@@ -112,6 +112,14 @@ def test_what_moves_and_what_is_elsewhere_is_not_dropped() -> None:
     assert without_lines(lock, kept=(b"with LOCK:",)) == []
     assert without_lines(lock, kept=(b"with OTHER:",)) == [f"{lock}: if True:"]
     assert without_lines(lock + 1) == []
+
+
+def test_a_line_is_kept_if_the_result_has_it_as_often_and_around_something() -> None:
+    lock, work, nothing = b"    with LOCK:\n", b"        work()\n", b"        pass\n"
+    kept = frozenset({b"with LOCK:", b"work()"})
+    assert kept_lines([([lock, work], [b"x = 1\n"]), ([], [lock[2:], work])])[1] == kept | {b"x = 1"}
+    assert kept_lines([([lock, work], [lock, work]), ([lock, work], [work])]) == (kept, frozenset({b"work()"}))
+    assert kept_lines([([lock, work], [lock, nothing, work])])[1] == frozenset({b"work()", b"pass"})
 
 
 def test_lines_of_other_languages_are_left_out_where_that_parses() -> None:

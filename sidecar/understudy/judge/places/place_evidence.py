@@ -14,7 +14,6 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Protocol
 
@@ -38,7 +37,7 @@ from understudy.judge.places.changed_places import (
     undone,
 )
 from understudy.judge.places.parts import ignored_parameters, inner_functions, without_function
-from understudy.judge.places.replaced_statements import dropped, without
+from understudy.judge.places.replaced_statements import dropped, kept_lines, without
 from understudy.judge.runs.check_run import CheckOutcome, ResultToJudge
 from understudy.judge.runs.judged_tree import read_unless_large
 from understudy.judge.runs.runner_registry import PreparedCheck
@@ -69,7 +68,6 @@ _MOST_UNBOUND = 20
 """Most names of a place that are bound to nothing, one after another."""
 _MOST_DROPPED = 20
 """Most statements that a place drops that are left out, one after another."""
-_EMPTY = frozenset({b"pass", b"..."})
 _EDGES = frozenset({b"<", b"<=", b">", b">="})
 _MOST_NAMED = 10
 _UNDONE = ""
@@ -710,7 +708,7 @@ class ChangedPlaces:
             await self._materialise(trial.base)
             outcome = await mutation_test(replace(request, passed=base.passing))
         await self._materialise(trial.head)
-        kept = await asyncio.to_thread(self._lines_of_result, judged)
+        kept, as_often = await asyncio.to_thread(lambda: kept_lines(self._changed_lines(judged)))
         self._use_base_mutants(left, outcome, kept)
         unreliable = outcome.score.unreliable if outcome.score is not None else frozenset[str]()
         limited = earlier_tests.with_time_limit(plan, green.seconds)
@@ -728,7 +726,7 @@ class ChangedPlaces:
         shown = [item for item in left if item.evidence is PlaceEvidence.NOTICED]
         for item in shown:
             try:
-                await self._look_at_dropped(item, kept, is_noticed)
+                await self._look_at_dropped(item, as_often, is_noticed)
             except _TimeOver:
                 item.take_back(_TIME_OVER)
 
@@ -752,18 +750,13 @@ class ChangedPlaces:
         elif len(statements) > _MOST_DROPPED:
             item.take_back("it drops more statements than are tried one after another")
 
-    def _lines_of_result(self, judged: Sequence[_Judged]) -> frozenset[bytes]:
-        """Return the lines that the changed places have in the result, without the spaces around them."""
-        kept: set[bytes] = set()
+    def _changed_lines(self, judged: Sequence[_Judged]) -> Iterable[tuple[list[bytes], list[bytes]]]:
+        """Yield the lines of each place in the base and in the result."""
         for item in judged:
-            texts = [line.strip() for line in split_lines(self._read_result(item.place.path) or b"")]
-            kept.update(
-                text
-                for text, following in [*pairwise([*texts, b""])][item.place.new[0] : item.place.new[1]]
-                # A lock around nothing does not do what it did.
-                if following not in _EMPTY or not text.endswith(b":")
-            )
-        return frozenset(kept)
+            place = item.place
+            before = split_lines(self._read_base(place.source or place.path) or b"")
+            after = split_lines(self._read_result(place.path) or b"")
+            yield before[place.old[0] : place.old[1]], after[place.new[0] : place.new[1]]
 
     def _recorded_on_base(self, left: Sequence[_Judged], mutated: MutationOutcome) -> RecordedTests | None:
         """Return which tests of the base run the lines that were replaced: those that run what replaced them.

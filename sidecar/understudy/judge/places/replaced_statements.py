@@ -9,8 +9,10 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Collection, Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from understudy.mutants.languages.by_suffix import language_of
 
@@ -19,6 +21,7 @@ _SILENT = re.compile(
     rb"interface|struct|enum|impl|mod|namespace|case|default)\b|^\s*(?://|#|/?\*)"
 )
 """Matches lines of other languages that do nothing by themselves, or only begin something."""
+_EMPTY = frozenset({b"pass", b"..."})
 _NOTHING = (ast.Import, ast.ImportFrom, ast.Pass, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -43,6 +46,21 @@ def without(statements: Iterable[Without], source: bytes) -> bytes:
     for start, end, text in sorted(edits, reverse=True):
         lines[start:end] = [text]
     return b"".join(lines)
+
+
+def kept_lines(places: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]) -> tuple[frozenset[bytes], frozenset[bytes]]:
+    """Return the lines that places have in the result, and which of them are there as often as in the base.
+
+    ``places`` are the lines of each place before and after the change. Spaces around lines are left out, and the first
+    line of a block of nothing: a lock around it does not do what it did.
+    """
+    added: Counter[bytes] = Counter()
+    removed: Counter[bytes] = Counter()
+    for before, after in places:
+        removed.update(line.strip() for line in before)
+        texts = [*(line.strip() for line in after), b""]
+        added.update(text for text, following in pairwise(texts) if following not in _EMPTY or not text.endswith(b":"))
+    return frozenset(added), frozenset(text for text in added if added[text] >= removed[text])
 
 
 def dropped(
