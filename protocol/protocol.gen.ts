@@ -393,7 +393,7 @@ export const RESERVATION_REASONS: Record<Reservation, { readonly reason: string;
   },
   "tests_changed": {
     "reason": "earlier tests pass only with this result's edits, or no longer run",
-    "advice": "compare the changed tests in the diff with what you asked for"
+    "advice": "compare the changed tests with what you asked for; to confirm them, accept all: `understudy accept ID PATH`"
   },
   "base_tests_do_not_build": {
     "reason": "earlier tests cannot be loaded with this result",

@@ -126,7 +126,7 @@ RESERVATIONS: dict[Reservation, tuple[str, str]] = {
     ),
     Reservation.TESTS_CHANGED: (
         "earlier tests pass only with this result's edits, or no longer run",
-        "compare the changed tests in the diff with what you asked for",
+        "compare the changed tests with what you asked for; to confirm them, accept all: `understudy accept ID PATH`",
     ),
     Reservation.BASE_TESTS_DO_NOT_BUILD: (
         "earlier tests cannot be loaded with this result",
