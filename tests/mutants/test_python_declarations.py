@@ -15,6 +15,11 @@ PROTOCOL = 'from typing import Protocol\n\n\nclass Priced(Protocol):\n    """Has
     ("before", "after"),
     [
         ("ROWS = []\n", ALIAS),
+        (
+            "@pytest.mark.parametrize('x', X)\n" + CODE,
+            "@pytest.mark.parametrize('x', X)\n" + CODE.replace("(x)", "(x: int)"),
+        ),
+        (CODE, "from typing import overload\n\n\n@overload\ndef half(x: int) -> float: ...\n\n\n" + CODE),
         ("from __future__ import print_function, division\n" + CODE, "from __future__ import annotations\n" + CODE),
         (CODE, "from typing import TypeVar\n\nT = TypeVar('T', bound=int)\n" + CODE.replace("(x)", "(x: T) -> T")),
         (CODE, PROTOCOL + CODE.replace("(x)", "(x: Priced)")),
@@ -31,6 +36,9 @@ def test_types_that_only_annotations_use(before: str, after: str) -> None:
         ("ROWS = []\n", "ROWS: patch() = []\n"),
         ("ROWS = []\n", "Rows = data['x']\nROWS: Rows = []\n"),
         ("ROWS = []\n", ALIAS + "print(Rows)\n"),
+        ("@patch\n" + CODE, "@patch\n" + CODE.replace("(x)", "(x: int)")),
+        (CODE, CODE + "\n\n@overload\ndef half(x: int) -> float: ...\n"),
+        (CODE, "@overload\ndef other(x: int) -> float: ...\n\n\n" + CODE),
         (CODE, "from __future__ import barry_as_FLUFL\n" + CODE),
         (CODE, "T = TypeVar('T', bound=patch())\n" + CODE),
         (CODE, PROTOCOL.replace("...", "patch()") + CODE),

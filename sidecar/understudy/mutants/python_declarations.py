@@ -5,6 +5,7 @@ import __future__
 
 import ast
 import functools
+import re
 import sys
 import warnings
 from collections.abc import Collection, Iterator
@@ -15,6 +16,13 @@ _ACTING = frozenset({"__future__", "antigravity", "idlelib", "readline", "rlcomp
 _ABSTRACT = frozenset({"abstractmethod", "abc.abstractmethod"})
 _PROTOCOLS = frozenset({"Protocol", "typing.Protocol", "typing_extensions.Protocol"})
 _VARIABLES = frozenset(f"{prefix}{name}" for prefix in ("", "typing.", "t.") for name in ("TypeVar", "ParamSpec"))
+_OVERLOADS = frozenset({"overload", "typing.overload", "t.overload"})
+_READS_NO_ANNOTATIONS = re.compile(
+    r"(?:staticmethod|classmethod|property|\w+\.setter|(?:abc\.)?abstractmethod|(?:typing\.|t\.)?(?:override|final)|"
+    r"(?:functools\.)?(?:cache|cached_property|lru_cache|wraps)|(?:contextlib\.)?(?:async)?contextmanager|"
+    r"pytest\.(?:fixture|mark\.\w+))$"
+)
+"""Matches decorators to which annotations are nothing."""
 _GENERIC = frozenset(
     prefix + name
     for prefix in ("", "typing.", "t.", "collections.abc.")
@@ -29,8 +37,8 @@ _GENERIC = frozenset(
 def differs_in_annotations(before: bytes, after: bytes) -> bool:
     """Return whether two versions of a Python file differ only in annotations that are plain types.
 
-    Not those of classes, which make fields in many libraries, nor of decorated functions. An annotation with a call or
-    another expression runs code of its own.
+    Not those of classes, which make fields in many libraries, nor of functions with unknown decorators. An annotation
+    with a call or another expression runs code of its own.
     """
     return (text := _without_annotations(after)) is not None and text == _without_annotations(before)
 
@@ -112,9 +120,14 @@ class _WithoutAnnotations(ast.NodeTransformer):
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
         return self._without(node)
 
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        self.generic_visit(node)
+        node.body = _without_overloads(node.body)
+        return node
+
     def visit_Module(self, node: ast.Module) -> ast.AST:
         self.generic_visit(node)
-        node.body = [_without_plain_annotation(statement) for statement in node.body]
+        node.body = [_without_plain_annotation(statement) for statement in _without_overloads(node.body)]
         # What is left out uses other types, which nothing needs then.
         for _ in range(_MOST_STEPS):
             names = (child for child in ast.walk(node) if isinstance(child, ast.Name))
@@ -127,7 +140,8 @@ class _WithoutAnnotations(ast.NodeTransformer):
 
     def _without(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
         self.generic_visit(node)
-        if node.decorator_list:
+        names = [ast.unparse(item.func if isinstance(item, ast.Call) else item) for item in node.decorator_list]
+        if not all(map(_READS_NO_ANNOTATIONS.match, names)):
             return node
         arguments = node.args
         every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
@@ -139,6 +153,21 @@ class _WithoutAnnotations(ast.NodeTransformer):
         # Within a function, nothing evaluates them.
         node.body = [_without_annotation(statement) for statement in node.body]
         return node
+
+
+def _without_overloads(body: list[ast.stmt]) -> list[ast.stmt]:
+    """Leave out overloads, which the function of the same name behind them replaces."""
+    kept: list[ast.stmt] = []
+    defined: set[str] = set()
+    for statement in reversed(body):
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            if [ast.unparse(decorator) in _OVERLOADS for decorator in statement.decorator_list] == [True]:
+                if statement.name in defined:
+                    continue
+            else:
+                defined.add(statement.name)
+        kept.append(statement)
+    return kept[::-1]
 
 
 def _only_for_annotations(statement: ast.stmt, used: Collection[str]) -> bool:
@@ -178,14 +207,14 @@ def _only_declares(statement: ast.stmt) -> bool:
             return True
         case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body):
             kinds = {ast.unparse(decorator) for decorator in statement.decorator_list}
-            empty = all(isinstance(inner, ast.Pass) or _is_constant(inner) for inner in body)
-            return empty and kinds <= {"property", *_ABSTRACT} and not statement.args.defaults
+            return all(map(_is_idle, body)) and kinds <= {"property", *_ABSTRACT} and not statement.args.defaults
         case _:
             return False
 
 
-def _is_constant(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+def _is_idle(statement: ast.stmt) -> bool:
+    is_constant = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    return is_constant or isinstance(statement, ast.Pass)
 
 
 def only_abstract(source: bytes, lines: Collection[int]) -> bool:
