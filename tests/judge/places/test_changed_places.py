@@ -8,7 +8,7 @@ from file_differences import file_difference
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.judge.places.changed_places import Place, only_named_again, places_of, unbound, undone
+from understudy.judge.places.changed_places import Place, is_same_module, only_named_again, places_of, unbound, undone
 from understudy.model.hunks import FileDiff
 
 CALC = b"import os\n\n\ndef add(a, b):\n    return a + b\n\n\nclass Box:\n    size = 1\n\n    def area(self):\n        return 2\n"
@@ -79,6 +79,23 @@ GO = b"package a\n\nfunc Clamp(x int) int {\n\treturn round(x)\n}\n"
 def test_a_definition_under_another_name(after: bytes, only: bool) -> None:
     first, *_ = places(GO, after, path="a.go")
     assert only_named_again(first, GO, after) is only
+
+
+@pytest.mark.parametrize(
+    ("source", "path", "before", "after", "same"),
+    [
+        ("a/calc.py", "a/calc/__init__.py", CALC, CALC, True),
+        ("calc/__init__.py", "calc.py", CALC, CALC, True),
+        ("calc.py", "calc/__init__.py", CALC, CALC + b"x = 1\n", False),
+        ("calc.py", "lib/__init__.py", CALC, CALC, False),
+        ("calc.py", "calc/__init__.py", CALC + b"print(__file__)\n", CALC + b"print(__file__)\n", False),
+        ("calc.py", "calc/__init__.py", b"from . import a\n", b"from . import a\n", False),
+        ("calc.txt", "calc/__init__.py", CALC, CALC, False),
+        (None, "calc.py", CALC, CALC, False),
+    ],
+)
+def test_a_module_that_became_a_package(source: str | None, path: str, before: bytes, after: bytes, same: bool) -> None:
+    assert is_same_module(Place("h", path, source, True, (0, 0), (0, 0)), before, after) is same
 
 
 def test_a_function_of_which_only_the_head_changed_is_bound_to_nothing() -> None:

@@ -142,6 +142,13 @@ async def test_each_place_of_a_result_has_evidence_of_its_own(project: Any) -> N
         pytest.param({"money.py": edited(MONEY, ("def show(cents):", "def show(cents: int) -> str:"))}, id="annotations"),
         pytest.param(
             {
+                "money.py": edited(MONEY, ("import math\n", ""), ("def total", "def add_up")),
+                "test_money.py": edited(TESTS, ("total", "add_up")),
+            },
+            id="another name, and no unused import",
+        ),
+        pytest.param(
+            {
                 "money.py": edited(MONEY, ("from pathlib import Path\n", "from pathlib import Path\n\nfrom sums import total\n"),
                                    (MONEY[MONEY.index("\n\ndef total"):], "\n")),
                 "sums.py": "def total(items):\n    return sum(items)\n",

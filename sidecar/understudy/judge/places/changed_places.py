@@ -23,6 +23,8 @@ from understudy.mutants.generate import emptied, functions_of
 _DEFINITION = re.compile(
     rb"\b(func|function|fn|def|class|struct|enum|trait|interface|type)\s+(?:\([^()]*\)\s*)?([^\W\d]\w*)"
 )
+_MODULE = re.compile(r"(?:/__init__)?\.py$")
+_DEPENDS_ON_PLACE = re.compile(rb"__(?:file|path|package|spec)__|^\s*from\s+\.", re.MULTILINE)
 _WORD = re.compile(rb"\w+")
 Read = Callable[[str], bytes | None]
 """Path → content of a file in one commit; None if it does not exist, or is too large."""
@@ -198,6 +200,17 @@ def by_line(places: Iterable[Place]) -> Mapping[str, Mapping[int, int]]:
     for number, place in enumerate(places):
         index.setdefault(place.path, {}).update(dict.fromkeys(place.lines, number))
     return index
+
+
+def is_same_module(place: Place, before: bytes | None, after: bytes | None) -> bool:
+    """Return whether a module only became the ``__init__.py`` of a package of its name, or the reverse.
+
+    What it imports or reads relative to itself would be elsewhere.
+    """
+    if place.source is None or not place.path.endswith(".py"):
+        return False
+    same_name = _MODULE.sub("", place.source) == _MODULE.sub("", place.path)
+    return same_name and before == after and after is not None and not _DEPENDS_ON_PLACE.search(after)
 
 
 def only_named_again(place: Place, before: bytes, after: bytes) -> bool:

@@ -8,7 +8,6 @@ replaced lines on the base.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import os
 import re
@@ -30,6 +29,7 @@ from understudy.judge.places.changed_places import (
     Place,
     by_line,
     hollow,
+    is_same_module,
     only_named_again,
     places_of,
     tested_by,
@@ -192,8 +192,11 @@ class ChangedPlaces:
         began = loop.time()
         pending = [item for item in judged if item.evidence is None]
         if pending:
-            with contextlib.suppress(_TimeOver):
+            try:
                 await self._undo(plan, green, pending, deadline, unreliable)
+            except _TimeOver:
+                for item in pending:
+                    item.why = _TIME_OVER if item.unbuilt and not item.why else item.why
         await self._look_at_replaced(plan, green, mutated, on_base, deadline)
         noticed = [item for item in judged if item.evidence is PlaceEvidence.NOTICED]
         await self._look_at_parts(plan, green, noticed, deadline, unreliable)
@@ -343,6 +346,8 @@ class ChangedPlaces:
                 item.show(PlaceEvidence.SAME, "nothing that runs changed")
             elif place.path in tests and self._is_moved_test(place):
                 item.show(PlaceEvidence.SAME, "the same tests in another file")
+            elif is_same_module(place, self._read_base(place.source or place.path), self._read_result(place.path)):
+                item.show(PlaceEvidence.SAME, "the same module in another file")
             elif not (place.whole or place.removed) and is_for_the_compiler(
                 place.path, self._read_result(place.path) or b"", place.lines
             ):
@@ -859,7 +864,7 @@ class ChangedPlaces:
     def _without_evidence(self, item: _Judged) -> tuple[PlaceEvidence, str]:
         place = item.place
         gone = place.old[1] > place.old[0] and place.new[0] == place.new[1]
-        if not item.tried and not item.ran and not item.idle and not item.added:
+        if item.why == _TIME_OVER or not (item.tried or item.ran or item.idle or item.added):
             return PlaceEvidence.UNLOOKED, _TIME_OVER
         if item.late and (item.added or gone):
             return PlaceEvidence.UNLOOKED, _TIME_OVER
