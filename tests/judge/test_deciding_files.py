@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.judge.deciding import restored_parts
+from understudy.judge.deciding import deciding_files, restored_parts
 from understudy.judge.deciding.deciding_files import CheckFacts, Reason, Trees, contents, decides
 from understudy.judge.project.command_lines import started_files
 from understudy.judge.runs import runner_registry
@@ -358,3 +358,18 @@ def test_fixtures_that_tests_have_to_name_decide_nothing(added: str) -> None:
 def test_a_conftest_that_acts_by_itself_decides(result: str) -> None:
     used = [b"import pytest\n\n\n@pytest.mark.usefixtures('used')\ndef test_a(): ..."]
     assert not restored_parts.only_adds_fixtures(CONFTEST.encode(), result.encode(), used)
+
+
+@pytest.mark.parametrize(
+    ("user", "source", "is_data"),
+    [
+        ("calc.py", '"""See LICENSE."""\n\n\ndef f():\n    """Of the LICENSE."""\n', False),
+        ("calc.py", "# LICENSE\n", False),
+        ("calc.py", 'FILES = "LICENSE README".split()\n', True),
+        ("calc.py", 'def f(:\n    """LICENSE"""\n', True),
+        ("main.go", "//go:embed LICENSE\n", True),
+    ],
+)
+def test_a_text_is_data_if_a_program_names_it(user: str, source: str, is_data: bool) -> None:
+    texts = deciding_files.documentation(["LICENSE"], (), lambda: {user: source.encode()})
+    assert texts == ([] if is_data else ["LICENSE"])

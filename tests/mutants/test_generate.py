@@ -117,6 +117,12 @@ class Cart:
 """
 
 
+def test_what_a_generator_yields_is_changed() -> None:
+    source = b"def f(a):\n    yield\n    yield a\n    yield from a\n    b = yield a\n"
+    changed = {line for mutant in mutants_of("a.py", source) for line in mutant.apply(source).splitlines()}
+    assert changed - set(source.splitlines()) == {b'    yield "XX"', b'    yield from "XX"', b'    b = yield "XX"'}
+
+
 def test_a_case_of_go_is_a_condition_if_it_compares() -> None:
     source = b"package a\n\nfunc f(x int) int {\n\tswitch {\n\tcase x < 1:\n\t\treturn 2\n\t}\n\tswitch x {\n\tcase 3, 4:\n\t}\n\treturn x\n}\n"
     changed = [mutant.apply(source).splitlines() for mutant in mutants_of("a.go", source)]

@@ -7,11 +7,13 @@ pass like the tests themselves. What code imports or names as well is left out: 
 
 from __future__ import annotations
 
+import ast
 import enum
 import functools
 import os
 import posixpath
 import re
+import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -235,7 +237,11 @@ def documentation(
     texts = without_test_support(matching(paths, runner_registry.DOCUMENTATION), patterns)
     if not texts:
         return []
-    users = list(program().values())
+    names = [os.fsencode(PurePosixPath(path).name) for path in texts]
+    users = [
+        _without_docstrings(source) if path.endswith(".py") and any(name in source for name in names) else source
+        for path, source in program().items()
+    ]
     lists = [text for text in users if _LISTS_FILES.search(text)]
 
     def is_data(path: PurePosixPath) -> bool:
@@ -245,6 +251,24 @@ def documentation(
         )
 
     return [path for path in texts if not is_data(PurePosixPath(path))]
+
+
+def _without_docstrings(source: bytes) -> bytes:
+    """Return the texts of a Python file without docstrings, which mention files for people."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return source
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = [statement for statement in node.body if not _is_constant(statement)]
+    return ast.unparse(tree).encode("utf-8", "surrogatepass")
+
+
+def _is_constant(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def without_documentation(paths: Iterable[str]) -> list[str]:
