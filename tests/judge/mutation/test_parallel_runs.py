@@ -7,7 +7,7 @@ import contextlib
 import os
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -359,6 +359,30 @@ def test_the_fewest_mutants_and_all_sham_mutants_are_judged_where_the_code_loads
 def test_runs_are_complete_if_all_mutants_were_judged_after_the_usual_time() -> None:
     lanes = [Lane(runner=SlowRunner(World(frozenset(), share=False), 1))]
     runs = asyncio.run(run_mutants(lanes, RECORDED, [planned_run(1), planned_run(2)], seconds=1.0, fewest=8))
+    assert runs.complete
+
+
+@pytest.mark.parametrize(
+    ("killed", "made"), [({0}, [0, 1, 4, 5]), ({0, 1}, [0, 1, 4]), ({4}, [0, 1, 2, 3, 4, 5]), ((), [0, 1, 2, 3, 4, 5])]
+)
+def test_a_run_that_its_group_no_longer_needs_is_not_made(killed: Sequence[int], made: list[int]) -> None:
+    """A mutant that was noticed makes others of its group needless; a changed place that was noticed does not."""
+    groups = [
+        (1, False, False),
+        (2, False, False),
+        (1, True, False),
+        (1, True, True),
+        (1, False, True),
+        (2, True, False),
+    ]
+    planned = [
+        replace(planned_run(index), group=group, only_if_missed=only, of_place=of_place)
+        for index, (group, only, of_place) in enumerate(groups)
+    ]
+    lane = Lane(runner=Runner(World(frozenset(killed), share=False), 1))  # type: ignore[arg-type]
+    runs = asyncio.run(run_mutants([lane], RECORDED, planned, seconds=60))
+    assert [run.mutant.start for run in runs.planned] == made
+    assert [run.mutant for run in runs.planned] == [result.mutant for result in runs.results]
     assert runs.complete
 
 

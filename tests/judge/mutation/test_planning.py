@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from understudy.judge.mutation import planning
 from understudy.judge.mutation.mutant_runs import MutantResult, PlannedRun
-from understudy.judge.mutation.planning import FurtherRuns, MutationPlan, further_runs, plan, score, without_busy
+from understudy.judge.mutation.planning import (
+    FurtherRuns,
+    MutationPlan,
+    PlaceChange,
+    further_runs,
+    plan,
+    score,
+    without_busy,
+)
 from understudy.model.evidence.checks import MutantStatus
 from understudy.mutants.generate import Mutant
 
@@ -54,6 +62,23 @@ def test_the_mutants_of_an_earlier_sample_come_first() -> None:
     assert {(run.path, run.mutant) for run in again.runs if not run.sham} == known
     more = plan(SOURCES, everything, count=9, seed="other", first=lambda path, one: (path, one) in known)
     assert known < {(run.path, run.mutant) for run in more.runs if not run.sham}
+
+
+def test_changes_of_places_come_last_and_more_mutants_of_a_place_are_only_for_one_that_is_missed() -> None:
+    undo = Mutant(start=0, end=9, text=b"", operator="", line=2, first_line=2, last_line=2, function="f0")
+    change = PlaceChange(path="a.py", mutant=undo, group=0, only_if_missed=True)
+    groups = {
+        path: {line: number for number in range(10) for line in (2 * number + 1, 2 * number + 2)} for path in SOURCES
+    }
+    chosen = plan(SOURCES, everything, count=33, seed="s", groups=groups, changes=[change])
+    assert (chosen.runs[-1].mutant, chosen.runs[-1].of_place, chosen.runs[-1].tests) == (undo, True, ("test_a.py",))
+    mutants = [run for run in chosen.runs if not run.sham and not run.of_place]
+    assert not any(run.only_if_missed for run in mutants[:8])
+    first = {run.group: index for index, run in reversed(list(enumerate(mutants)))}
+    assert {run.only_if_missed for index, run in enumerate(mutants) if index >= 8 and first[run.group] != index} == {
+        True
+    }
+    assert not any(run.sham for run in plan(SOURCES, everything, count=5, seed="s", shams=False).runs)
 
 
 def test_nothing_executed_means_nothing_to_run() -> None:

@@ -329,6 +329,26 @@ async def test_sham_mutants_expose_tests_that_do_not_look_at_values(place: Place
     assert all(one.sham for one in runs.results)
 
 
+async def test_a_snapshot_of_a_test_notices_no_place(place: Place, tmp_path: Path) -> None:
+    """Runs of changed places have a folder for temporary files of their own, even where the folder was looked up."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    environment = {**place.where.environment, "TMPDIR": str(shared)}
+    place.where = replace(place.where, environment=environment, temporary=shared)
+    (place.helpers / "looked_up.py").write_text("import tempfile\ntempfile.gettempdir()\n")
+    recorded = await place.record(
+        "import looked_up, pathlib, tempfile\nimport calc\n\n\ndef test_snapshot():\n"
+        "    kept = pathlib.Path(tempfile.gettempdir(), 'kept')\n"
+        "    kept.exists() or kept.write_text(str(calc.double(1)))\n"
+        "    assert kept.read_text() == str(calc.double(1))\n"
+    )
+    runs = [run for run in place.plan(recorded) if run.mutant.function == "double"]
+    assert MutantStatus.KILLED in {result.status for result in (await place.run(recorded, runs)).results}
+    undone = [replace(run, of_place=True) for run in runs]
+    assert MutantStatus.KILLED not in {result.status for result in (await place.run(recorded, undone)).results}
+    assert [file.name for file in shared.iterdir() if file.is_dir() and not file.name.startswith("pytest")] == []
+
+
 READING = {
     "tree": "'op=Mult' in ast.dump(ast.parse(pathlib.Path('calc.py').read_text()))",
     "source": "re.search(r'x +[*] +RATE', inspect.getsource(calc.double))",

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.judge.places.changed_places import Place, is_same_module, only_named_again, places_of, unbound, undone
+from understudy.judge.places.changed_places import tested_by as lines_of_tests
 from understudy.model.hunks import FileDiff
 
 CALC = b"import os\n\n\ndef add(a, b):\n    return a + b\n\n\nclass Box:\n    size = 1\n\n    def area(self):\n        return 2\n"
@@ -42,6 +43,22 @@ def test_a_hunk_across_functions_is_divided_and_a_renamed_function_is_one_place(
         ("Box", (5, 8), (5, 8)),
         ("Box.size", (8, 9), (8, 9)),
     ]
+
+
+def test_a_place_is_tested_by_what_runs_its_lines_or_the_function_around_it() -> None:
+    """Outside of functions, every test that loads the file runs it; removed functions are tested by any line."""
+    longer = CALC.replace(b"return a + b\n", b"c = a + b\n    return c\n")
+    whole = (1, CALC.count(b"\n") + 1, "")
+    for before, after, expected in (
+        (CALC, longer, (5, 6, "add")),
+        (longer, CALC.replace(b"return a + b", b"return c"), (5, 5, "add")),
+        (longer, longer.replace(b"    return c\n", b""), (5, 5, "add")),
+        (CALC, CALC.replace(b"def add(a, b)", b"def add(a, b=1)"), (5, 5, "add")),
+        (CALC, CALC.replace(b"import os", b"import sys"), (1, 1, "")),
+        (CALC.replace(b"import os\n", b"import os\ndef gone():\n    return 1\n"), CALC, whole),
+    ):
+        [place] = places(before, after)
+        assert lines_of_tests(place, after) == expected, place
 
 
 def test_whole_files_are_undone_as_files() -> None:

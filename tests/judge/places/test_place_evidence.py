@@ -198,3 +198,14 @@ async def test_what_there_was_no_time_for_is_named(project: Any) -> None:
     result = await judged(project, edits, evidence=Evidence(seconds=1e-6))
     assert result.is_(Verdict.UNVERIFIED, Reservation.CHANGE_NOT_TESTED)
     assert "rates.json:1 (the time for evidence was over before it was tried)" in result.notes
+
+
+@pytest.mark.heavy
+async def test_a_place_that_only_another_part_of_the_check_notices_is_undone_with_the_whole_check(project: Any) -> None:
+    """The check runs pytest among others, whose tests run the place and do not notice it."""
+    script = 'set -e\n"$1" -m pytest -q\n"$1" -c "from money import parse; assert parse(\'1.5\') == 150"\n'
+    project.has({**BASE, "check.sh": script})
+    text = edited(MONEY, ("int(rest or 0)", "int(rest.ljust(2, '0') or 0)"))
+    check = Check(name="all", argv=["sh", "check.sh", "{python}"])
+    result = await project.judge({"money.py": text}, recipe="implement", checks=(check,))
+    assert evidence(result) == {("money.py", "parse"): "noticed"}

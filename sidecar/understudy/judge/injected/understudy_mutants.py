@@ -28,8 +28,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple  # noqa: UP035 - Python 3.8
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple  # noqa: UP035 - Python 3.8
 
 import pytest
 from understudy_calls import CallRecorder  # type: ignore[import-not-found] # in the same folder
@@ -347,7 +348,7 @@ class Judge:
             if self._tree is not None:
                 afterwards.callback(self._tree.reset)
             if run["own"]:
-                afterwards.enter_context(_own_folders(run["own"]))
+                afterwards.callback(_own_folders(run["own"]))
             afterwards.callback(self._put, path, source, times)
             self._put(path, mutated, times)
             for name, code in compiled.items():
@@ -443,26 +444,29 @@ class Judge:
         return child
 
 
-@contextlib.contextmanager
-def _own_folders(variables: Dict[str, str]) -> Iterator[None]:  # noqa: UP006
+def _own_folders(variables: Dict[str, str]) -> Callable[[], None]:  # noqa: UP006
     """Let the tests that are started now have a home and temporary files that no other run has used.
 
-    ``variables`` name the folders, which are all in another one.
+    ``variables`` name the folders, which are all in another one. Return what undoes that; not a context manager, which
+    would do so in a forked process, too.
     """
-    before = {name: os.environ.get(name) for name in variables}
+    before = {name: os.environ.get(name) for name in variables}, tempfile.tempdir
     for folder in variables.values():
         os.makedirs(folder, 0o700, exist_ok=True)  # noqa: PTH103
     os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
+    tempfile.tempdir = None
+
+    def undo() -> None:
+        for name, value in before[0].items():
             if value is None:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+        tempfile.tempdir = before[1]
         for parent in {os.path.dirname(folder) for folder in variables.values()}:  # noqa: PTH120
             shutil.rmtree(parent, ignore_errors=True)
+
+    return undo
 
 
 class Forked:

@@ -168,7 +168,9 @@ def tested_by(place: Place, after: bytes) -> tuple[int, int, str]:
 
     Also return the function that they are in; empty outside of functions, where the lines run when the file is loaded.
     """
-    first, last = place.new[0] + 1, max(place.new[0] + 1, place.new[1])
+    gone = place.new[0] == place.new[1]
+    # Lines that were removed were between these two.
+    first, last = (place.new[0], place.new[0] + 1) if gone else (place.new[0] + 1, place.new[1])
     whole = 1, after.count(b"\n") + 1, ""
     try:
         with warnings.catch_warnings():
@@ -182,15 +184,13 @@ def tested_by(place: Place, after: bytes) -> tuple[int, int, str]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and node.lineno <= last
         and first <= (node.end_lineno or node.lineno)
+        and not (gone and node.name != place.function.rpartition(".")[2])
     ]
-    if place.new[0] == place.new[1] and not any(node.name == place.function.rpartition(".")[2] for node in around):
-        return whole
     if not around:
-        return first, last, ""
+        return whole if gone else (first, last, "")
     outermost = min(around, key=lambda node: node.lineno)
-    end = outermost.end_lineno or outermost.lineno
-    if place.new[0] == place.new[1] or first < outermost.body[0].lineno:
-        return outermost.body[0].lineno, end, place.function or outermost.name
+    if gone or first < outermost.body[0].lineno:
+        first, last = outermost.body[0].lineno, outermost.end_lineno or outermost.lineno
     return first, last, place.function or outermost.name
 
 
