@@ -202,10 +202,10 @@ async def test_what_there_was_no_time_for_is_named(project: Any) -> None:
 
 @pytest.mark.heavy
 async def test_a_place_that_only_another_part_of_the_check_notices_is_undone_with_the_whole_check(project: Any) -> None:
-    """The check runs pytest among others, whose tests run the place and do not notice it."""
-    script = 'set -e\n"$1" -m pytest -q\n"$1" -c "from money import parse; assert parse(\'1.5\') == 150"\n'
+    """The check runs pytest among others, whose tests load the place and do not notice it."""
+    script = 'set -e\n"$1" -m pytest -q\n"$1" -c "import money; assert money.LIMIT == 7"\n'
     project.has({**BASE, "check.sh": script})
-    text = edited(MONEY, ("int(rest or 0)", "int(rest.ljust(2, '0') or 0)"))
+    text = MONEY + "\n\nLIMIT = 7\n"
     check = Check(name="all", argv=["sh", "check.sh", "{python}"])
     result = await project.judge({"money.py": text}, recipe="implement", checks=(check,))
-    assert evidence(result) == {("money.py", "parse"): "noticed"}
+    assert evidence(result) == {("money.py", "LIMIT"): "noticed"}
