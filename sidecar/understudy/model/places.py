@@ -51,9 +51,9 @@ MOST_LISTED = 200
 """Most places that a result keeps."""
 
 
-def merged(known: Sequence[ChangedPlace], judged: Sequence[ChangedPlace]) -> list[ChangedPlace]:
+def merged(earlier: Sequence[ChangedPlace], judged: Sequence[ChangedPlace]) -> list[ChangedPlace]:
     """Return places with what was found since: it replaces what was known about the same place."""
-    places = {(place.hunk, place.path, place.line, place.function): place for place in (*known, *judged)}
+    places = {(place.hunk, place.path, place.line, place.function): place for place in (*earlier, *judged)}
     return list(places.values())[:MOST_LISTED]
 
 

@@ -458,7 +458,7 @@ def runs_the_same(path: str, before: bytes | None, after: bytes | None, *, docst
     # Decorators may read types.
     erased = language.erased if not _DECORATOR.search(old + b"\n" + new) else frozenset[str]()
     trees = [_syntax(root, source, docstrings, erased) for root, source in zip(roots, (old, new), strict=True)]
-    if any(one != other for one, other in zip_longest(*trees)):
+    if any(left != right for left, right in zip_longest(*trees)):
         return False
     return language is not PYTHON or _parses(old) == _parses(new)
 

@@ -137,8 +137,8 @@ class ReviewState:
             self.head = event.head or self.head
             self.places = {}
         elif isinstance(event, events.PlacesJudged):
-            known = [place for of_hunk in self.places.values() for place in of_hunk]
-            self._set_places(merged(known, event.places))
+            places = [place for of_hunk in self.places.values() for place in of_hunk]
+            self._set_places(merged(places, event.places))
         elif isinstance(event, events.Finished):
             self._set_places(event.places)
             if self.head is not None:

@@ -228,10 +228,10 @@ class ChangedPlaces:
     def _report_known(self) -> None:
         """Report the places of which something is known now that was not reported."""
         judged = self._judged or []
-        known = {number: self._as_place(item) for number, item in enumerate(judged) if item.evidence is not None}
+        current = {number: self._as_place(item) for number, item in enumerate(judged) if item.evidence is not None}
         # Something was said about these that did not hold.
-        known |= {number: self._as_place(judged[number]) for number in self._reported if number not in known}
-        self._report_places({number: place for number, place in known.items() if self._reported.get(number) != place})
+        current |= {number: self._as_place(judged[number]) for number in self._reported if number not in current}
+        self._report_places({number: place for number, place in current.items() if self._reported.get(number) != place})
 
     def _report_places(self, places: Mapping[int, ChangedPlace]) -> None:
         if places:
@@ -787,7 +787,7 @@ class ChangedPlaces:
         }
         if tests - {path for path in added if deciding_files.is_test_file(path, trial.test_patterns)}:
             return None
-        found: dict[str, dict[str, frozenset[int]]] = {}
+        lines_by_file: dict[str, dict[str, frozenset[int]]] = {}
         for item in left:
             place, after = item.place, self._read_result(item.place.path)
             if place.whole or not place.path.endswith(".py") or after is None:
@@ -803,12 +803,12 @@ class ChangedPlaces:
                 last_line=last,
                 function=function,
             )
-            by_test = found.setdefault(place.path, {})
+            by_test = lines_by_file.setdefault(place.path, {})
             for test in recorded.tests_of(place.path, where):
                 if test.partition("::")[0] not in added and test not in mutated.score.unreliable:
                     by_test[test] = by_test.get(test, frozenset()) | place.removed
-        passed = {test: recorded.passed[test] for by_test in found.values() for test in by_test}
-        return replace(recorded, passed=passed, lines=found, compiled=frozenset(), failed=frozenset())
+        passed = {test: recorded.passed[test] for by_test in lines_by_file.values() for test in by_test}
+        return replace(recorded, passed=passed, lines=lines_by_file, compiled=frozenset(), failed=frozenset())
 
     def _adds_nothing(self, place: Place) -> bool:
         """Return whether all lines that a place has in the result do nothing by themselves, such as a comment."""
