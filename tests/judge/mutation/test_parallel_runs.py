@@ -173,6 +173,7 @@ class Place:
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     """A place in which a further copy is worth its costs also where tests are quick and the machine is busy."""
     monkeypatch.setattr(mutation_testing, "_RUNS_OF_A_COPY", 0.0)
+    monkeypatch.setattr(mutation_testing, "_LEAST_SAVED_SECONDS", 0.0)
     return Place(tmp_path)
 
 

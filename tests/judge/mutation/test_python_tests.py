@@ -330,11 +330,11 @@ async def test_sham_mutants_expose_tests_that_do_not_look_at_values(place: Place
 
 
 async def test_a_snapshot_of_a_test_notices_no_place(place: Place, tmp_path: Path) -> None:
-    """Runs of changed places have a folder for temporary files of their own, even where the folder was looked up."""
+    """Runs without a changed place have a home and temporary files of their own, even where these were looked up."""
     shared = tmp_path / "shared"
     shared.mkdir()
     environment = {**place.where.environment, "TMPDIR": str(shared)}
-    place.where = replace(place.where, environment=environment, temporary=shared)
+    place.where = replace(place.where, environment=environment, temporary=shared, own_folders=("HOME", "TMPDIR"))
     (place.helpers / "looked_up.py").write_text("import tempfile\ntempfile.gettempdir()\n")
     recorded = await place.record(
         "import looked_up, pathlib, tempfile\nimport calc\n\n\ndef test_snapshot():\n"

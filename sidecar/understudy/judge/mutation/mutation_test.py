@@ -64,6 +64,8 @@ _FURTHER_RUNS = (4, 12)
 """How many more mutants a test that noticed nothing runs on before it is called idle: first these, then those."""
 _RUNS_OF_A_COPY = 3.0
 """What a further copy costs, in runs of the tests: loading, the unchanged code, and kills that are repeated alone."""
+_LEAST_SAVED_SECONDS = 5.0
+"""What a further copy must save, because it takes processor time from everything else."""
 _SLOWER_RECORD = 10.0
 """Recording lines may make a run this much slower."""
 _LEAST_RECORD_SECONDS = 60.0
@@ -250,11 +252,8 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
         first=names.among(request.sample.identities if request.sample is not None else frozenset()),
     )
     lengths = [sum(recorded.passed.get(test, 0.0) for test in run.tests) for run in planned.runs if run.tests]
-    count = copies_worth_having(
-        len(lengths),
-        sum(lengths) / max(1, len(lengths)),
-        copy_seconds=first.seconds + _RUNS_OF_A_COPY * recorded.seconds,
-    )
+    costs = first.seconds + _RUNS_OF_A_COPY * recorded.seconds + _LEAST_SAVED_SECONDS
+    count = copies_worth_having(len(lengths), sum(lengths) / max(1, len(lengths)), copy_seconds=costs)
     await _resize(request, first, lanes, count)
     expectations = await asyncio.to_thread(_expectations, request, first, recorded)
     wrong = expectations.runs(request.seed) if expectations is not None else []
