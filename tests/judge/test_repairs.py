@@ -49,10 +49,18 @@ async def test_a_change_that_no_failing_test_asked_for_repairs_nothing(empty_pro
     edits = {"calc.py": FIXED.replace("a * 2", "2 * a"), "test_more.py": HALF.replace("8) == 4", "2) == 1")}
     judged = await empty_project.has(base).judge(edits, recipe="fix", checks=(SUITE,))
     assert judged.is_(Verdict.UNVERIFIED, Reservation.PROBLEM_NOT_SHOWN)
-    judged = await empty_project.judge(edits, recipe="implement", checks=(SUITE,))
-    assert judged.is_(Verdict.VERIFIED)
 
 
+@pytest.mark.heavy
+async def test_a_check_of_new_tests_alone_fails_on_the_base_for_want_of_them(empty_project: Any) -> None:
+    empty_project.has({"calc.py": FIXED, "test_half.py": HALF})
+    edits = {"calc.py": FIXED.replace("a * 2", "2 * a"), "test_double.py": DOUBLE}
+    check = Check(name="new", argv=["{python}", "-m", "pytest", "-q", "{tests}"])
+    judged = await empty_project.judge(edits, recipe="fix", checks=(check,))
+    assert Reservation.PROBLEM_NOT_SHOWN in judged.said
+
+
+@pytest.mark.heavy
 async def test_a_regression_test_that_fails_without_the_repair_is_enough(empty_project: Any) -> None:
     """The earlier tests pass before and after; the test is in a file that has earlier ones, below a folder."""
     empty_project.has({"calc.py": CALC, "tests/test_calc.py": HALF})

@@ -196,8 +196,8 @@ class BaseRuns:
     async def shows_repair(self, plan: PreparedCheck, green: CheckOutcome, finding: Finding) -> bool:
         """Return whether a check that passed fails on the code of the base, with the base's tests or the result's."""
         limited = earlier_tests.with_time_limit(plan, green.seconds)
-        base = await self._base(limited, finding)
-        if observations.repaired(base, green.observed):
+        # A check of new tests alone has nothing to run on the base.
+        if not plan.uses_tests and observations.repaired(await self._base(limited, finding), green.observed):
             return True
         commit = await self._compose_files(await asyncio.to_thread(self._code_before, plan, green))
         trees = {await asyncio.to_thread(self._trial.tree.tree_of, ran) for ran in (self._trial.base, self._trial.head)}
