@@ -23,6 +23,7 @@ from understudy.mutants.generate import emptied, functions_of
 _DEFINITION = re.compile(
     rb"\b(func|function|fn|def|class|struct|enum|trait|interface|type)\s+(?:\([^()]*\)\s*)?([^\W\d]\w*)"
 )
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _MODULE = re.compile(r"(?:/__init__)?\.py$")
 _DEPENDS_ON_PLACE = re.compile(rb"__(?:file|path|package|spec)__|^\s*from\s+\.", re.MULTILINE)
 _WORD = re.compile(rb"\w+")
@@ -274,6 +275,8 @@ def unbound(place: Place, after: bytes, value: bytes = NOTHING) -> list[tuple[st
         if in_git[statement.lineno - 1] not in place.lines or not (names := _bound_by(statement)):
             continue
         end = statement.end_lineno or statement.lineno
+        if isinstance(statement, _FUNCTIONS) and place.lines.issuperset(in_git[statement.lineno - 1 : end]):
+            continue  # it is emptied instead
         indent = lines[statement.lineno - 1][: statement.col_offset]
         # Another statement on the same line would be cut off.
         if indent.strip() or lines[end - 1][statement.end_col_offset or 0 :].partition(b"#")[0].strip():

@@ -24,7 +24,7 @@ from understudy.judge.mutation.mutant_runs import MutantResult, PlannedRun, Prog
 from understudy.judge.mutation.mutation_test import MutationOutcome, MutationRequest, mutation_test
 from understudy.judge.mutation.planning import PlaceChange
 from understudy.judge.outcomes import observations
-from understudy.judge.outcomes.observations import FAILED, Observed, printable
+from understudy.judge.outcomes.observations import FAILED, MISSING, Observed, printable
 from understudy.judge.places.changed_places import (
     Place,
     by_line,
@@ -943,7 +943,8 @@ def _use_change(
 def _noticed(green: Observed, run: Observed, unreliable: frozenset[str]) -> str | None:
     """Return the name of a test that fails without a place, "" if none does; None if that shows nothing.
 
-    A test that cannot be loaded shows only that a name is used, not that anyone looks at what it does.
+    A test that cannot be loaded shows only that a name is used, not that anyone looks at what it does. An example in a
+    docstring that is gone with its function shows nothing.
     """
     lost = observations.losses(green, run)
     failed = [test for test, outcome in lost.tests.items() if outcome == FAILED and test not in unreliable]
@@ -951,4 +952,5 @@ def _noticed(green: Observed, run: Observed, unreliable: frozenset[str]) -> str 
         return printable(failed[0])
     if lost.unnamed and not run.unbuilt:
         return "the check"
-    return None if run.unbuilt or lost else ""
+    gone = not run.unbuilt and all(how == MISSING and ".py::" in test for test, how in lost.tests.items())
+    return None if run.unbuilt or (lost and not gone) else ""
