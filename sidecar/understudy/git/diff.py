@@ -192,13 +192,13 @@ def _namesakes(store: ObjectStore, head: str, new: Sequence[bytes]) -> dict[byte
     for path in listed.split(b"\0")[:-1]:
         for part in _with_folders(path):
             names.setdefault(_folded(part), set()).add(part)
-    found: dict[bytes, bytes] = {}
+    taken_for: dict[bytes, bytes] = {}
     for path in new:
         for part in _with_folders(path):
             others = names.get(_folded(part), set()) - {part}
             if others:
-                found.setdefault(path, min(others))
-    return found
+                taken_for.setdefault(path, min(others))
+    return taken_for
 
 
 def _with_folders(path: bytes) -> list[bytes]:

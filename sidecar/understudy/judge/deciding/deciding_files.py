@@ -428,8 +428,8 @@ class _Search:
     def _imports_of_code(self, trees: Trees) -> Iterable[Iterable[str]]:
         """Yield what each changed file of code imports in the result."""
         for letter, path in trees.changes:
-            known = path.endswith(".py") or PurePosixPath(path).suffix in _SCRIPTS
-            if known and letter[:1] != "D" and not is_test(path) and path not in self._tests | self._helpers:
+            is_code = path.endswith(".py") or PurePosixPath(path).suffix in _SCRIPTS
+            if is_code and letter[:1] != "D" and not is_test(path) and path not in self._tests | self._helpers:
                 text = (trees.read_result(path) or b"").decode("utf-8", "replace")
                 yield self._imports(path, text)
 
@@ -485,8 +485,8 @@ class _Search:
     @functools.cached_property
     def _importers(self) -> dict[str, frozenset[str]]:
         """File → the files of the base that it imports."""
-        known = (path for path in self._texts if path.endswith(".py") or PurePosixPath(path).suffix in _SCRIPTS)
-        return {path: frozenset(self._imports(path, self._texts[path])) for path in known}
+        sources = (path for path in self._texts if path.endswith(".py") or PurePosixPath(path).suffix in _SCRIPTS)
+        return {path: frozenset(self._imports(path, self._texts[path])) for path in sources}
 
     def _imports(self, path: str, text: str) -> set[str]:
         imported = (

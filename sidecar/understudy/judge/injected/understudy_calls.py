@@ -189,22 +189,22 @@ def repeat(calls_file: str, out_file: str, call: Callable[..., Any]) -> None:
     for module, name, data in calls:
         quiet.on = True
         try:
-            given, text = _repeated(module, name, data, call)
+            arguments, text = _repeated(module, name, data, call)
         finally:
             quiet.on = False
         text = text.replace(program, "PROGRAM")
-        os.write(out, json.dumps([module + "." + name, given, text]).encode() + b"\n")
+        os.write(out, json.dumps([module + "." + name, arguments, text]).encode() + b"\n")
 
 
 def _repeated(module: str, name: str, data: bytes, call: Callable[..., Any]) -> Any:
     """Return what a call got and what it gave, as texts."""
-    given = ""
+    arguments = ""
     try:
         function: Any = importlib.import_module(module)
         for part in name.split("."):
             function = inspect.getattr_static(function, part) if inspect.isclass(function) else getattr(function, part)
         positional, by_name = _Unpickler(io.BytesIO(data)).load()
-        given = ", ".join(
+        arguments = ", ".join(
             [_described(value)[:100] for value in positional]
             + [key + "=" + _described(value)[:100] for key, value in by_name.items()]
         )
@@ -217,9 +217,9 @@ def _repeated(module: str, name: str, data: bytes, call: Callable[..., Any]) -> 
             result = asyncio.run(result)
         if inspect.isgenerator(result):
             result = list(itertools.islice(result, _MOST_ITEMS))
-        return given, _described(result)
+        return arguments, _described(result)
     except BaseException as error:
-        return given, "raises " + type(error).__name__ + ": " + _described(list(getattr(error, "args", ())))
+        return arguments, "raises " + type(error).__name__ + ": " + _described(list(getattr(error, "args", ())))
 
 
 def _described(value: Any, depth: int = 0) -> str:

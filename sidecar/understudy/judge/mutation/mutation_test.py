@@ -359,8 +359,8 @@ async def _recorded(request: MutationRequest, lanes: list[Lane]) -> RecordedTest
     """Record which lines the tests execute; meanwhile, start the process that mutants need."""
     runner = lanes[0].runner
     seconds = max(_LEAST_RECORD_SECONDS, _SLOWER_RECORD * request.seconds)
-    own = [path for path in request.test_files if path.endswith(".py")][: wrong_expectations.MOST_PARSED]
-    files = list(dict.fromkeys([*request.sources, *own]))
+    test_files = [path for path in request.test_files if path.endswith(".py")][: wrong_expectations.MOST_PARSED]
+    files = list(dict.fromkeys([*request.sources, *test_files]))
     if request.deadline is not None:
         seconds = max(_LEAST_RECORD_SECONDS, min(seconds, request.deadline - asyncio.get_running_loop().time()))
     if not isinstance(runner, PytestRunner):

@@ -23,8 +23,8 @@ from understudy.judge.mutation.check_mutants import (
     limited,
     seen_run,
 )
-from understudy.judge.mutation.executed_lines import inline_map, lines_by_istanbul, lines_by_v8, source_map
 from understudy.judge.mutation.mutant_runs import PlannedRun
+from understudy.judge.outcomes.executed_lines import inline_map, lines_by_istanbul, lines_by_v8, source_map
 from understudy.judge.outcomes.observations import FAILED, read_json
 from understudy.judge.project.interpreter import PROBE_FOLDER
 from understudy.judge.runs import judged_tree

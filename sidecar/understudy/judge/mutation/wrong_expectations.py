@@ -53,17 +53,17 @@ class WrongExpectations:
         self._replaced: set[str] = set()
         tests = _executing(recorded, lines)
         near = [path for path in files if _may_have(path, tests)][:MOST_PARSED]
-        known = KnownTests([(path, None) for path in near], self._read, lambda _: None)
+        definitions = KnownTests([(path, None) for path in near], self._read, lambda _: None)
         for test in tests:
-            located = known.find(test)
+            located = definitions.find(test)
             if located is None or located.definition.group:
                 continue
             of_file = self._of_file(located.path)
             start, end = located.definition.start, located.definition.end
             first = self._sources[located.path].count(b"\n", 0, start) + 1
-            own = range(first, self._sources[located.path].count(b"\n", 0, end) + 2)
+            lines_of_test = range(first, self._sources[located.path].count(b"\n", 0, end) + 2)
             ran = recorded.lines.get(located.path)
-            if ran and not ran.get(test, frozenset()).intersection(own):
+            if ran and not ran.get(test, frozenset()).intersection(lines_of_test):
                 self._replaced.add(f"{located.path}:{first}")
             within = [comparison for comparison in of_file if start <= comparison.start < end]
             if within:

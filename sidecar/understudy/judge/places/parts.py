@@ -37,8 +37,10 @@ def ignored_parameters(
     """
     if not path.endswith(".py"):
         return []
-    old = {name: {each.arg for each, _ in _parameters(function)} for name, function in _functions(before or b"")}
-    found: list[tuple[str, bytes | None]] = []
+    old = {
+        name: {argument.arg for argument, _ in _parameters(function)} for name, function in _functions(before or b"")
+    }
+    ignored: list[tuple[str, bytes | None]] = []
     for name, function in _functions(after):
         heads = range(function.lineno, function.body[0].lineno)
         if not any(line in lines for line in heads):
@@ -50,10 +52,10 @@ def ignored_parameters(
                 continue
             if name in old:
                 content = _with_value(after, function, parameter.arg, value)
-                found += [(label, content)] if content is not None else []
+                ignored += [(label, content)] if content is not None else []
             elif value not in {None, b"()", b"{}"} and parameter.arg not in read:
-                found.append((label, None))
-    return found
+                ignored.append((label, None))
+    return ignored
 
 
 def _functions(source: bytes) -> list[tuple[str, _Function]]:
@@ -64,7 +66,7 @@ def _functions(source: bytes) -> list[tuple[str, _Function]]:
             tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
-    found = []
+    functions = []
     stack: list[tuple[str, ast.AST]] = [("", tree)]
     while stack:
         scope, node = stack.pop()
@@ -73,9 +75,9 @@ def _functions(source: bytes) -> list[tuple[str, _Function]]:
             if isinstance(child, _Function | ast.ClassDef):
                 inside = f"{scope}.{child.name}" if scope else child.name
             if isinstance(child, _Function):
-                found.append((inside, child))
+                functions.append((inside, child))
             stack.append((inside, child))
-    return found
+    return functions
 
 
 def _parameters(function: _Function) -> Iterator[tuple[ast.arg, bytes | None]]:

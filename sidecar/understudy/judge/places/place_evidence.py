@@ -756,7 +756,7 @@ class ChangedPlaces:
             unseen = statements
         else:
             first = statements[:_MOST_DROPPED]
-            unseen = [each for each in first if not await is_noticed(path, without([each], source))]
+            unseen = [statement for statement in first if not await is_noticed(path, without([statement], source))]
         if unseen:
             item.take_back(f"no test noticed when line {unseen[0].line} of the base, which is gone, did nothing")
         elif len(statements) > _MOST_DROPPED:

@@ -72,10 +72,10 @@ def dropped(
     around them: a statement that moved, or that is indented otherwise, is not dropped.
     """
     texts = source.splitlines()
-    found = _of_python(source) if path.endswith(".py") else _of_lines(path, source, lines)
+    statements = _of_python(source) if path.endswith(".py") else _of_lines(path, source, lines)
     return [
         statement
-        for first, last, statement in found
+        for first, last, statement in statements
         if (numbers := range(first, last + 1))
         and all(number in lines and number not in changed for number in numbers)
         and not all(texts[number - 1].strip() in kept for number in numbers)

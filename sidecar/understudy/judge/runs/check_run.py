@@ -76,8 +76,8 @@ class Variation:
 @functools.cache
 def faketime() -> str:
     """Return the path of libfaketime, which shows programs another date; empty if the machine does not have it."""
-    found = sorted(path for pattern in _FAKETIME for path in Path("/").glob(pattern))
-    return str(found[0]) if found else ""
+    libraries = sorted(path for pattern in _FAKETIME for path in Path("/").glob(pattern))
+    return str(libraries[0]) if libraries else ""
 
 
 class SpareSlot(Protocol):

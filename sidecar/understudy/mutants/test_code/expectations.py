@@ -71,13 +71,13 @@ def expectations_of(path: str, source: bytes) -> list[Expectation]:
     find = _FINDERS.get(language.name) if language is not None else None
     if language is None or find is None or len(source) > _MOST_BYTES:
         return []
-    found: list[Expectation] = []
+    expectations: list[Expectation] = []
     stack = [language.parse(source)]
     while stack:
         node = stack.pop()
-        found += find(language, node)
+        expectations += find(language, node)
         stack.extend(reversed(node.children))
-    return sorted(found)
+    return sorted(expectations)
 
 
 def edited(source: bytes, edits: list[Edit]) -> bytes:
