@@ -28,6 +28,7 @@ from understudy.judge.project.command_lines import only_examines, started_files
 from understudy.judge.runs.check_run import CheckOutcome, ResultToJudge
 from understudy.judge.runs.judged_tree import read_unless_large
 from understudy.judge.runs.runner_registry import LOCKS, RUNNER_MODULES, PreparedCheck
+from understudy.judge.test_runners.pytest import is_only_pytest
 from understudy.judge.test_runners.shared.test_runner import PYTHON_SLOT, TESTS_SLOT
 from understudy.model.evidence.checks import BaseComparison, ChangedTest, Check
 from understudy.model.text.sanitize import name_list
@@ -264,13 +265,14 @@ class BaseRuns:
         return self._support
 
     def own_scripts(self) -> frozenset[str]:
-        """Return the files that a check starts, in the base or in the result."""
+        """Return the files that a check starts, in the base or in the result; what pytest gets is code or tests."""
         if self._scripts is None:
             trees = self._known()
             sides = ((trees.base_paths, trees.read_base), (trees.result_paths, trees.read_result))
             self._scripts = frozenset(
                 path
                 for check in self._checks
+                if not is_only_pytest(check.argv)
                 for paths, read in sides
                 for path in started_files(_readable(check), _folder(check), paths, read)
             )

@@ -41,7 +41,7 @@ from understudy.judge.places.replaced_statements import dropped, kept_lines, wit
 from understudy.judge.runs.check_run import CheckOutcome, ResultToJudge
 from understudy.judge.runs.judged_tree import read_unless_large
 from understudy.judge.runs.runner_registry import PreparedCheck
-from understudy.judge.test_runners.shared.test_runner import PYTHON_SLOT
+from understudy.judge.test_runners.pytest import is_only_pytest
 from understudy.model.evidence.checks import Check, Evidence, MutantStatus
 from understudy.model.places import MOST_LISTED, SHOWN, ChangedPlace, PlaceEvidence, described, share, untested
 from understudy.model.text.path_quoting import quote
@@ -187,7 +187,7 @@ class ChangedPlaces:
         unreliable = mutated.score.unreliable if mutated is not None and mutated.score is not None else frozenset[str]()
         if mutated is not None:
             self._use_mutants(judged, mutated)
-            self._use_changes(judged, mutated, unreliable, whole=_is_pytest(plan.check.argv))
+            self._use_changes(judged, mutated, unreliable, whole=is_only_pytest(plan.check.argv))
         self._report_known()
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -903,14 +903,6 @@ def _is_edge_of(missed: MutantResult, kills: Iterable[MutantResult]) -> bool:
     return mutant.text in _EDGES and any(
         kill.path == missed.path and kill.mutant.start <= mutant.start and mutant.end <= kill.mutant.end
         for kill in kills
-    )
-
-
-def _is_pytest(argv: Sequence[str]) -> bool:
-    """Return whether a command runs pytest and nothing else: not a script or a tool that runs it among others."""
-    program, module = PurePosixPath(argv[0]).name if argv else "", list(argv[1:3])
-    return program in {"pytest", "py.test"} or (
-        module == ["-m", "pytest"] and (program.startswith("python") or argv[0] == PYTHON_SLOT)
     )
 
 

@@ -230,3 +230,10 @@ RUNNER = TestRunner(
         *("attr", "attrs", "pytest_asyncio", "pytest_timeout", "pytest_mock"),
     ),
 )
+
+
+def is_only_pytest(argv: Sequence[str]) -> bool:
+    """Return whether a command runs pytest and nothing else: not a script or a tool that runs it among others."""
+    program = PurePosixPath(argv[0]).name if argv else ""
+    is_python = program.startswith("python") or list(argv[:1]) == [PYTHON_SLOT]
+    return program in {"pytest", "py.test"} or (is_python and list(argv[1:3]) == ["-m", "pytest"])
