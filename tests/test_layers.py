@@ -56,6 +56,7 @@ FOLDERS: dict[str, list[str]] = {
         "runs",
         "deciding",
         "base_runs",
+        "mutant_runners",
         "mutation",
         "places",
         OWN_MODULES,

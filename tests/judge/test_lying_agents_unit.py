@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from wait_until import until
 
-from understudy.judge.mutation import mutant_runs
+from understudy.judge.mutant_runners import mutant_runs
 from understudy.model.delegation.events import CheckFinished, CheckStarted, Phase, PlacesJudged
 from understudy.model.evidence.checks import Check
 from understudy.model.verdicts import Reservation, Verdict

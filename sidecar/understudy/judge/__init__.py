@@ -8,7 +8,8 @@ the behaviour of the programs it runs.
 ``project`` finds the project's interpreter and makes it import the judged worktree instead of the user's checkout;
 ``test_runners`` declares what is known about each test runner; ``runs`` detects tests and runs a check; ``outcomes``
 guards and reads the reports and compares tests; ``deciding`` finds the files that decide a check; ``base_runs`` runs
-checks with the files of the base; ``mutation`` finds out which small changes of the code the tests notice;
+checks with the files of the base; ``mutant_runners`` runs tests on small changes of the code; ``mutation`` finds out
+which of them the tests notice;
 ``check_findings`` collects what the runs show; ``test_aware_code`` looks for code that knows that it is tested, and
 ``injected/`` runs inside the project's programs.
 """

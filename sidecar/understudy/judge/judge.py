@@ -18,9 +18,9 @@ from understudy.journal import worker_files
 from understudy.judge import test_aware_code
 from understudy.judge.base_runs.restored_runs import BaseRuns, EarlierVersion, Finding
 from understudy.judge.check_findings import CheckFindings, EvidenceRecord, ResultFindings, altered, leading_out, outside
+from understudy.judge.mutant_runners.mutant_runs import about
 from understudy.judge.mutation.confirmation import empty_home
 from understudy.judge.mutation.lost_kills import BaseRun
-from understudy.judge.mutation.mutant_runs import about
 from understudy.judge.mutation.mutation_evidence import MutationEvidence, MutationFinding, MutationSettings
 from understudy.judge.mutation.planning import MutantSample
 from understudy.judge.outcomes.observations import Observed, OutcomeCache, function_of, newly_red

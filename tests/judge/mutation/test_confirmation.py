@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from understudy.judge.mutant_runners.mutant_runs import MutantResult
 from understudy.judge.mutation.confirmation import confirm
-from understudy.judge.mutation.mutant_runs import MutantResult
 from understudy.judge.runs.check_run import CheckContext
 from understudy.judge.runs.runner_registry import PreparedCheck
 from understudy.model.evidence.checks import Check, MutantStatus

@@ -20,9 +20,8 @@ from wait_until import until
 
 from understudy.engine.queueing.launcher import spare_slot
 from understudy.engine.queueing.start_conditions import take_slot
-from understudy.judge.mutation import mutant_runs
-from understudy.judge.mutation import mutation_test as mutation_testing
-from understudy.judge.mutation.mutant_runs import (
+from understudy.judge.mutant_runners import mutant_runs
+from understudy.judge.mutant_runners.mutant_runs import (
     Lane,
     MutantResult,
     MutantRuns,
@@ -31,6 +30,7 @@ from understudy.judge.mutation.mutant_runs import (
     copies_worth_having,
     run_mutants,
 )
+from understudy.judge.mutation import mutation_test as mutation_testing
 from understudy.judge.mutation.mutation_test import MutationRequest, mutation_test
 from understudy.judge.project import interpreter
 from understudy.judge.project.interpreter import Interpreter

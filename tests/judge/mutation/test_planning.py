@@ -9,8 +9,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from understudy.judge.mutant_runners.mutant_runs import MutantResult, PlannedRun
 from understudy.judge.mutation import planning
-from understudy.judge.mutation.mutant_runs import MutantResult, PlannedRun
 from understudy.judge.mutation.planning import (
     FurtherRuns,
     MutationPlan,

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from understudy.judge.mutation.mutant_runs import Lane, MutantRuns, PlannedRun, RecordedTests, run_mutants
-from understudy.judge.mutation.python_tests import PytestRunner, TestEnvironment, record
+from understudy.judge.mutant_runners.mutant_runs import Lane, MutantRuns, PlannedRun, RecordedTests, run_mutants
+from understudy.judge.mutant_runners.python_tests import PytestRunner, TestEnvironment, record
 from understudy.judge.project.interpreter import PROBE_FOLDER
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import MutantStatus

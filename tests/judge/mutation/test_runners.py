@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from wait_until import until
 
-from understudy.judge.mutation import check_mutants
-from understudy.judge.mutation.mutant_runs import Lane, MutantRuns, PlannedRun, RecordedTests, run_mutants
+from understudy.judge.mutant_runners import check_mutants
+from understudy.judge.mutant_runners.mutant_runs import Lane, MutantRuns, PlannedRun, RecordedTests, run_mutants
+from understudy.judge.mutant_runners.script_mutants import script_runner
 from understudy.judge.mutation.mutation_test import runner_for
-from understudy.judge.mutation.script_mutants import script_runner
 from understudy.judge.project.interpreter import InterpreterFacts
 from understudy.judge.runs.check_run import CheckContext
 from understudy.judge.runs.runner_registry import PreparedCheck

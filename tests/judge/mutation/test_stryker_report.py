@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from understudy.judge.mutation.mutant_runs import MutantResult, report
+from understudy.judge.mutant_runners.mutant_runs import MutantResult, report
 from understudy.model.evidence.checks import MutantStatus
 from understudy.mutants.controls import sham_mutants
 from understudy.mutants.generate import mutants_of

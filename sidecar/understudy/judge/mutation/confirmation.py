@@ -23,7 +23,7 @@ import msgspec
 
 from understudy.git import command
 from understudy.judge.injected.understudy_tree import CopiedTree
-from understudy.judge.mutation.mutant_runs import MutantResult
+from understudy.judge.mutant_runners.mutant_runs import MutantResult
 from understudy.judge.runs.check_run import CheckContext, CheckOutcome, run_once, temporary_folder
 from understudy.judge.runs.judged_tree import file_replaced, read_file
 from understudy.judge.runs.runner_registry import PreparedCheck

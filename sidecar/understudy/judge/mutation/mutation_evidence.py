@@ -15,8 +15,8 @@ from pathlib import Path, PurePosixPath
 
 from understudy.judge.base_runs.restored_runs import EarlierVersion
 from understudy.judge.deciding import deciding_files
+from understudy.judge.mutant_runners.mutant_runs import MutantResult, PlannedRun, Progress
 from understudy.judge.mutation.lost_kills import BaseRun, EarlierTests, LostKills, lost_kills
-from understudy.judge.mutation.mutant_runs import MutantResult, PlannedRun, Progress
 from understudy.judge.mutation.mutation_test import (
     MOST_TESTS,
     MutationOutcome,

@@ -20,10 +20,9 @@ from typing import Any
 import msgspec
 
 from understudy.judge.injected.understudy_tree import CopiedTree
-from understudy.judge.mutation import mutant_runs, planning, wrong_expectations
-from understudy.judge.mutation.check_mutants import CheckMutants, limited
-from understudy.judge.mutation.confirmation import OWN_FOLDERS, Confirmation, confirm
-from understudy.judge.mutation.mutant_runs import (
+from understudy.judge.mutant_runners import mutant_runs
+from understudy.judge.mutant_runners.check_mutants import CheckMutants, limited
+from understudy.judge.mutant_runners.mutant_runs import (
     Lane,
     MutantResult,
     MutantRunner,
@@ -34,8 +33,10 @@ from understudy.judge.mutation.mutant_runs import (
     run_mutants,
     together,
 )
+from understudy.judge.mutant_runners.python_tests import PytestRunner, TestEnvironment
+from understudy.judge.mutation import planning, wrong_expectations
+from understudy.judge.mutation.confirmation import OWN_FOLDERS, Confirmation, confirm
 from understudy.judge.mutation.planning import MutantSample, MutationPlan, MutationScore, as_change, identities
-from understudy.judge.mutation.python_tests import PytestRunner, TestEnvironment
 from understudy.judge.mutation.repeated_calls import differing_calls, record_calls
 from understudy.judge.mutation.wrong_expectations import WrongExpectations
 from understudy.judge.outcomes.observations import printable

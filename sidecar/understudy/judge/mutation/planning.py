@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from understudy.files import durable
-from understudy.judge.mutation.mutant_runs import MutantResult, PlannedRun
+from understudy.judge.mutant_runners.mutant_runs import MutantResult, PlannedRun
 from understudy.model.evidence.checks import MutantStatus
 from understudy.mutants.controls import decoy, sham_mutants
 from understudy.mutants.generate import Mutant, mutants_of, still_parses

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from understudy.judge.injected import understudy_lines
-from understudy.judge.mutation.check_mutants import limited
-from understudy.judge.mutation.mutant_runs import together
+from understudy.judge.mutant_runners.check_mutants import limited
+from understudy.judge.mutant_runners.mutant_runs import together
 from understudy.judge.outcomes.probe import write_copies
 from understudy.judge.runs.check_run import CheckContext, environment_of, run_once, working_folder
 from understudy.judge.runs.judged_tree import file_replaced

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from understudy.judge.mutation.mutant_runs import MutantResult, PlannedRun, RecordedTests
+from understudy.judge.mutant_runners.mutant_runs import MutantResult, PlannedRun, RecordedTests
 from understudy.judge.runs.judged_tree import read_file
 from understudy.model.evidence.checks import MutantStatus
 from understudy.mutants.generate import Mutant

@@ -20,7 +20,7 @@ from understudy.git.merge.line_edits import split_lines
 from understudy.judge.base_runs import earlier_tests
 from understudy.judge.deciding import deciding_files, restored_parts
 from understudy.judge.deciding.deciding_files import CODE_SUFFIXES
-from understudy.judge.mutation.mutant_runs import MutantResult, PlannedRun, Progress, RecordedTests, about
+from understudy.judge.mutant_runners.mutant_runs import MutantResult, PlannedRun, Progress, RecordedTests, about
 from understudy.judge.mutation.mutation_test import MutationOutcome, MutationRequest, mutation_test
 from understudy.judge.mutation.planning import PlaceChange
 from understudy.judge.outcomes import observations

@@ -80,7 +80,7 @@ RUNNER = TestRunner(
     totals=_totals,
     unbuilt=("error: could not compile", r"error\[E\d{4}\]"),
     died=("(signal: ",),
-    mutants="understudy.judge.mutation.cargo_mutants:CargoMutants",
+    mutants="understudy.judge.mutant_runners.cargo_mutants:CargoMutants",
     tests=("test.rs", "tests.rs", "*_test.rs", "*_tests.rs"),
     configuration=(
         *("Cargo.toml", "build.rs", ".cargo/", "rust-toolchain", "rust-toolchain.toml", "nextest.toml", "clippy.toml"),

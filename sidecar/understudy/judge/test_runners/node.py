@@ -112,7 +112,7 @@ RUNNER = TestRunner(
     printed=_printed,
     totals=lambda text: ((word, int(number)) for word, number in _TOTAL.findall(text)),
     unbuilt=("Cannot find module", "ERR_MODULE_NOT_FOUND", "does not provide an export named"),
-    mutants="understudy.judge.mutation.script_mutants:ScriptMutants",
+    mutants="understudy.judge.mutant_runners.script_mutants:ScriptMutants",
     script=_command,
     tests=(
         *(f"*.{word}.{suffix}" for word in ("test", "spec", "cy", "e2e") for suffix in _SCRIPT_SUFFIXES),

@@ -106,7 +106,7 @@ RUNNER = TestRunner(
     printed=_printed,
     totals=_totals,
     unbuilt=("_FailedTest",),
-    mutants="understudy.judge.mutation.unittest_mutants:UnittestMutants",
+    mutants="understudy.judge.mutant_runners.unittest_mutants:UnittestMutants",
     naming_tests=_naming_tests,
     configuration=("load_tests.py", "unittest.cfg"),
 )

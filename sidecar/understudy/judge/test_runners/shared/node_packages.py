@@ -185,7 +185,7 @@ def package_runner(
         outcomes=lambda output, tree: reported_outcomes(read_json(output.report), tree),
         failed=_failed,
         totals=_totals,
-        mutants="understudy.judge.mutation.script_mutants:ScriptMutants",
+        mutants="understudy.judge.mutant_runners.script_mutants:ScriptMutants",
         script=script,
         **more,
     )

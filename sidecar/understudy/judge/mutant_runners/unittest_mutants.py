@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from understudy.judge.mutation.check_mutants import ChangedFile, CheckMutants, Lines, SeenRun, limited, seen_run
-from understudy.judge.mutation.mutant_runs import PlannedRun
+from understudy.judge.mutant_runners.check_mutants import ChangedFile, CheckMutants, Lines, SeenRun, limited, seen_run
+from understudy.judge.mutant_runners.mutant_runs import PlannedRun
 from understudy.judge.outcomes.observations import FAILED, FIXTURE, read_json
 from understudy.judge.runs import judged_tree
 from understudy.judge.runs.check_run import CheckContext, run_once

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec.structs import replace
 
-from understudy.judge.mutation.check_mutants import (
+from understudy.judge.mutant_runners.check_mutants import (
     ChangedFile,
     CheckMutants,
     KeptProcess,
@@ -23,7 +23,7 @@ from understudy.judge.mutation.check_mutants import (
     limited,
     seen_run,
 )
-from understudy.judge.mutation.mutant_runs import PlannedRun
+from understudy.judge.mutant_runners.mutant_runs import PlannedRun
 from understudy.judge.outcomes.executed_lines import inline_map, lines_by_istanbul, lines_by_v8, source_map
 from understudy.judge.outcomes.observations import FAILED, read_json
 from understudy.judge.project.interpreter import PROBE_FOLDER

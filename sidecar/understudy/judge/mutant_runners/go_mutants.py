@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from msgspec.structs import replace
 
-from understudy.judge.mutation.check_mutants import ChangedFile, CheckMutants, Lines, SeenRun, limited, seen_run
+from understudy.judge.mutant_runners.check_mutants import ChangedFile, CheckMutants, Lines, SeenRun, limited, seen_run
 from understudy.judge.outcomes.observations import PASSED
 from understudy.judge.runs.check_run import CheckContext, run_once, working_folder
 from understudy.judge.runs.judged_tree import file_replaced

@@ -6,7 +6,7 @@ import asyncio
 
 from msgspec.structs import replace
 
-from understudy.judge.mutation.check_mutants import ChangedFile, CheckMutants, SeenRun, limited, seen_run
+from understudy.judge.mutant_runners.check_mutants import ChangedFile, CheckMutants, SeenRun, limited, seen_run
 from understudy.judge.runs import judged_tree
 from understudy.judge.runs.check_run import CheckContext, run_once
 from understudy.judge.runs.runner_registry import PreparedCheck

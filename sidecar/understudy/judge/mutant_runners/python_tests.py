@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from understudy.judge.mutation.check_mutants import KeptProcess
-from understudy.judge.mutation.mutant_runs import MutantResult, PlannedRun, RecordedTests, pending_result
+from understudy.judge.mutant_runners.check_mutants import KeptProcess
+from understudy.judge.mutant_runners.mutant_runs import MutantResult, PlannedRun, RecordedTests, pending_result
 from understudy.judge.outcomes.probe import write_copies
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import MutantStatus

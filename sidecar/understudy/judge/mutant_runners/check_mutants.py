@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from understudy.judge.deciding import restored_parts
 from understudy.judge.injected.understudy_tree import CopiedTree
-from understudy.judge.mutation.mutant_runs import MutantResult, PlannedRun, RecordedTests, pending_result
+from understudy.judge.mutant_runners.mutant_runs import MutantResult, PlannedRun, RecordedTests, pending_result
 from understudy.judge.outcomes.observations import FAILED, SKIPPED, Observed
 from understudy.judge.runs import judged_tree
 from understudy.judge.runs.check_run import CheckContext, CheckOutcome, run_once
