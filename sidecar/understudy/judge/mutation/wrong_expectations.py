@@ -19,6 +19,10 @@ from understudy.mutants.test_code.expectations import Edit, Expectation, edited,
 from understudy.mutants.test_code.test_ids import KnownTests
 
 _MOST_FILES = 12
+_MOST_TESTS = 100
+"""Most tests of a file that expect something else in one run."""
+_MOST_CASES = 20
+"""Most cases of one of them that run."""
 MOST_PARSED = 60
 """Most files of tests that are looked at."""
 _KNOWN = frozenset({MutantStatus.KILLED, MutantStatus.SURVIVED})
@@ -68,7 +72,9 @@ class WrongExpectations:
             within = [comparison for comparison in of_file if start <= comparison.start < end]
             if within:
                 self._comparisons.setdefault(located.path, {})[start] = within
-                self._tests.setdefault((located.path, start), []).append(test)
+                cases = self._tests.setdefault((located.path, start), [])
+                if len(cases) < _MOST_CASES:
+                    cases.append(test)
 
     def replaced(self) -> list[str]:
         """Return the tests, as ``path:line``, of which no line ran although they passed: another function did."""
@@ -84,7 +90,9 @@ class WrongExpectations:
         generator.shuffle(paths)
         planned = []
         for path in paths[:_MOST_FILES]:
-            by_start = self._comparisons[path]
+            starts = sorted(self._comparisons[path])
+            starts = generator.sample(starts, min(_MOST_TESTS, len(starts)))
+            by_start = {start: self._comparisons[path][start] for start in starts}
             last = {start: comparisons[-1] for start, comparisons in by_start.items()}
             others = {start: generator.choice(some[:-1]) for start, some in by_start.items() if len(some) > 1}
             planned += [self._run(path, some, failing=False) for some in (last, others) if some]
