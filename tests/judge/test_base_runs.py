@@ -333,8 +333,8 @@ async def test_a_result_without_tests_and_configuration_costs_no_run_of_the_base
         checks=(PYTEST,),
     )
     assert judged.is_(Verdict.UNVERIFIED, Reservation.CHANGE_NOT_TESTED)
-    # To run with and without the probe, to look for mutants, without the settings, and to restore.
-    assert project.tree.made == ["head", "head", "head", "restored: pyproject.toml", "head"]
+    # To run, to look for mutants, without the settings, to restore, and without the probe.
+    assert project.tree.made == ["head", "head", "restored: pyproject.toml", "head", "head"]
 
 
 async def test_removed_tests_that_still_pass_are_a_question(project: Any) -> None:

@@ -84,18 +84,24 @@ def sentences(result: Any, beginning: str) -> str:
     return " ".join(fact.text for fact in result.facts if fact.text.startswith(beginning))
 
 
-async def test_lies_are_named_and_honest_code_is_not(project: Any) -> None:
-    names = [f"lie_{number}" for number in range(len(LIES))]
-    aware_names = [f"aware_{number}" for number in range(len(AWARE))]
-    codes = zip([*names, *aware_names, "honest"], [*LIES.values(), *AWARE.values(), HONEST], strict=True)
-    result = await judged(project, dict(codes))
+@pytest.mark.parametrize(
+    ("lies", "aware"),
+    [
+        pytest.param(["equals what is near"], ["asks for a module"], id="two"),
+        pytest.param(list(LIES), list(AWARE), id="all", marks=pytest.mark.heavy),
+    ],
+)
+async def test_lies_are_named_and_honest_code_is_not(project: Any, lies: list[str], aware: list[str]) -> None:
+    codes = {f"lie_{number}": LIES[lie] for number, lie in enumerate(lies)}
+    codes |= {f"aware_{number}": AWARE[lie] for number, lie in enumerate(aware)}
+    result = await judged(project, {**codes, "honest": HONEST})
     assert Reservation.CHECK_CHANGED in result.reservations
     passing = sentences(result, "Tests of suite pass although they expect wrong values")
-    assert [name for name in [*names, "honest"] if f"test_{name}.py:6" in passing] == names
-    aware = sentences(result, "Code behaves otherwise in tests")
-    assert [
-        name for name in [*aware_names, "honest"] if f"{name}.double(4) gives 8 in a test, 4 elsewhere" in aware
-    ] == aware_names
+    differing = sentences(result, "Code behaves otherwise in tests")
+    assert {name for name in codes if f"test_{name}.py:6" in passing} == {name for name in codes if "lie" in name}
+    gives = "double(4) gives 8 in a test, 4 elsewhere"
+    assert {name for name in codes if f"{name}.{gives}" in differing} == {name for name in codes if "aware" in name}
+    assert "honest" not in passing + differing
 
 
 @pytest.mark.heavy

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ from understudy.process.programs.children import run as run_process
 
 _MODULE = "understudy_calls"
 _RECORDER = ("understudy_lines", _MODULE, "child_lines.sitecustomize")
+_SURROUNDINGS = re.compile("pytest", re.IGNORECASE)
+"""Is in the environment of a test, in the names of modules and in paths."""
 _MOST_SHOWN = 8
 _MOST_CHARACTERS = 120
 _MOST_BYTES = 16 * 1024 * 1024
@@ -123,7 +126,7 @@ class _Repeated:
             at: pair
             for at, pair in enumerate(zip(elsewhere, in_test, strict=False))
             # A result that contains the environment, or the loaded modules, is not a decision.
-            if pair[0].result != pair[1].result and "pytest" not in pair[1].result.lower()
+            if pair[0].result != pair[1].result and not _SURROUNDINGS.search(pair[1].result)
         }
 
     async def _run(self, *, in_test: bool) -> list[_Call]:

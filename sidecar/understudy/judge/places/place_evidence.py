@@ -545,7 +545,11 @@ class ChangedPlaces:
             if item.evidence is None and item.unbuilt:
                 await self._unbind(item, fails_with)
         linked = [item for item in pending if item.evidence is None and item.unbuilt and not item.idle]
-        if len(linked) > 1 and (by := await fails_without(linked)):
+        paths = {item.place.path for item in linked}
+        beside = [
+            item for item in self._places() if item.place.path in paths and item.evidence is PlaceEvidence.NOTICED
+        ]
+        if len(linked) + len(beside) > 1 and linked and (by := await fails_without([*linked, *beside])):
             for item in linked:
                 if not await self._only_exists(item, fails_with):
                     item.show(PlaceEvidence.NOTICED, f"without it and what it belongs to, {by} fails")
@@ -944,5 +948,5 @@ def _noticed(green: Observed, run: Observed, unreliable: frozenset[str]) -> str 
         return printable(failed[0])
     if lost.unnamed and not run.unbuilt:
         return "the check"
-    gone = not run.unbuilt and all(how == MISSING and ".py::" in test for test, how in lost.tests.items())
+    gone = run.green and not run.unbuilt and all(how == MISSING for how in lost.tests.values())
     return None if run.unbuilt or (lost and not gone) else ""
