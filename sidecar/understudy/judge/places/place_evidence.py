@@ -8,23 +8,18 @@ replaced lines on the base.
 from __future__ import annotations
 
 import asyncio
-import functools
-import os
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import PurePosixPath
+from dataclasses import replace
 from typing import Protocol
 
 from understudy.git.merge.line_edits import split_lines
 from understudy.judge.base_runs import earlier_tests
-from understudy.judge.deciding import deciding_files, restored_parts
-from understudy.judge.deciding.deciding_files import CODE_SUFFIXES
+from understudy.judge.deciding import deciding_files
 from understudy.judge.mutant_runners.mutant_runs import MutantResult, PlannedRun, Progress, RecordedTests, about
 from understudy.judge.mutation.mutation_test import MutationOutcome, MutationRequest, mutation_test
 from understudy.judge.mutation.planning import PlaceChange
-from understudy.judge.outcomes import observations
-from understudy.judge.outcomes.observations import FAILED, MISSING, Observed, printable
+from understudy.judge.outcomes.observations import Observed, printable
 from understudy.judge.places.changed_places import (
     Place,
     by_line,
@@ -36,33 +31,22 @@ from understudy.judge.places.changed_places import (
     unbound,
     undone,
 )
+from understudy.judge.places.compared_texts import ComparedTexts
+from understudy.judge.places.judged_place import TIME_OVER, JudgedPlace, failing_test, noticed_change
 from understudy.judge.places.parts import ignored_parameters, inner_functions, without_function
 from understudy.judge.places.replaced_statements import dropped, kept_lines, without
 from understudy.judge.runs.check_run import CheckOutcome, ResultToJudge
-from understudy.judge.runs.judged_tree import read_unless_large
 from understudy.judge.runs.runner_registry import PreparedCheck
 from understudy.judge.test_runners.pytest import is_only_pytest
 from understudy.model.evidence.checks import Check, Evidence, MutantStatus
 from understudy.model.places import MOST_LISTED, SHOWN, ChangedPlace, PlaceEvidence, described, share, untested
-from understudy.model.text.path_quoting import quote
 from understudy.model.text.sanitize import name_list
 from understudy.model.verdicts import Reservation
-from understudy.mutants.generate import Mutant, is_for_the_compiler, mutants_of, runs_the_same
+from understudy.mutants.generate import Mutant, is_for_the_compiler, mutants_of
 from understudy.mutants.languages.by_suffix import language_of
-from understudy.mutants.python_declarations import differs_in_annotations, unused_names
 
 _MOST_ALONE = 40
 """Most places that are undone alone although nothing fails when they are undone together."""
-_READS_ANNOTATIONS = re.compile(
-    rb"__annotations__|get_type_hints|get_annotations|\bsignature\(|getfullargspec|"
-    rb"^\s*(?:import|from)\s+(?:attrs?|beartype|cattrs?|cyclopts|dependency_injector|fastapi|injector|"
-    rb"jsonargparse|litestar|msgspec|ninja|plac|pydantic|sqlmodel|strawberry|typeguard|typer|tyro)\b",
-    re.MULTILINE,
-)
-_READS_DOCSTRINGS = re.compile(
-    rb"\bgetdoc\(|^\s*(?:import|from)\s+(?:docopt|docopt_ng|docopt_subcommands|ply|plyplus|spark_parser|sly)\b",
-    re.MULTILINE,
-)
 _NOT_OF_THE_PROGRAM = re.compile(r"(?:^|/)\.|(?:^|/)(?:MANIFEST\.in|mkdocs\.ya?ml)$|\.(?:md|rst)$")
 """Matches files that may name a text for people to pack, build or mention it: hidden ones, and other texts."""
 _MOST_UNBOUND = 20
@@ -73,7 +57,6 @@ _EDGES = frozenset({b"<", b"<=", b">", b">="})
 _MOST_NAMED = 10
 _UNDONE = ""
 """The operator of a change without a place; that of a change in which something does nothing is its name."""
-_TIME_OVER = "the time for evidence was over before it was tried"
 
 
 OnBase = Callable[[PreparedCheck], Awaitable[tuple[Observed, float]]]
@@ -95,43 +78,6 @@ class Run(Protocol):
     ) -> Awaitable[CheckOutcome]:
         """Return the outcome; ``without_coverage`` switches the threshold of pytest-cov off."""
         ...
-
-
-@dataclass
-class _Judged:
-    """A place, and what is known about it so far."""
-
-    place: Place
-    evidence: PlaceEvidence | None = None
-    why: str = ""
-    added: bool = False
-    """Its lines in the result are noticed, by a mutant."""
-    ran: bool = False
-    """A test runs its lines in the result."""
-    idle: bool = False
-    """It has mutants, and no test runs one of them."""
-    unreached: set[int] = field(default_factory=set)
-    """Lines, from 1, with a mutant that no test of some check runs."""
-    noticed: set[int] = field(default_factory=set)
-    """Lines, from 1, with a mutant that a test of some check notices."""
-    missed: set[int] = field(default_factory=set)
-    """Lines, from 1, with a mutant that the tests of some check run and do not notice."""
-    unbuilt: bool = False
-    """Without it alone, the code or its tests cannot be loaded."""
-    tried: bool = False
-    """A check ran without it."""
-    late: bool = False
-    """The time was over before it was known whether tests noticed what it replaces."""
-
-    inner: dict[str, frozenset[int]] | None = None
-    """The functions inside of others that have some of its lines: name → lines; None: not looked for."""
-
-    def show(self, evidence: PlaceEvidence, why: str) -> None:
-        self.evidence, self.why = evidence, why
-
-    def take_back(self, why: str) -> None:
-        """Say why what was noticed is not all."""
-        self.evidence, self.added, self.why = None, False, why
 
 
 class ChangedPlaces:
@@ -156,6 +102,8 @@ class ChangedPlaces:
         the recipe writes tests, whose own rules decide.
         """
         self._trial = trial
+        self._texts = ComparedTexts(trial)
+        self._read_base, self._read_result = self._texts.read_base, self._texts.read_result
         self._evidence = evidence
         self._run = run
         self._materialise = materialise
@@ -165,7 +113,7 @@ class ChangedPlaces:
         self._test_support = test_support
         self._own_scripts = own_scripts
         self._only_tests = only_tests
-        self._judged: list[_Judged] | None = None
+        self._judged: list[JudgedPlace] | None = None
         self._passed = False
         self._alone: dict[tuple[str, str], Observed] = {}
         """What a check shows on a commit in a run that shares no files with others: name and commit → run."""
@@ -197,7 +145,7 @@ class ChangedPlaces:
                 await self._undo(plan, green, pending, deadline, unreliable)
             except _TimeOver:
                 for item in pending:
-                    item.why = _TIME_OVER if item.unbuilt and not item.why else item.why
+                    item.why = TIME_OVER if item.unbuilt and not item.why else item.why
         await self._look_at_replaced(plan, green, mutated, on_base, deadline)
         noticed = [item for item in judged if item.evidence is PlaceEvidence.NOTICED]
         await self._look_at_parts(plan, green, noticed, deadline, unreliable)
@@ -221,16 +169,16 @@ class ChangedPlaces:
         undone_ = run.of_place and bool(item.place.removed) and bool(result.killers)
         if item.evidence is None and run.group not in self._reported and (by_value or undone_):
             seen = replace(item)
-            why = _noticed_change(result) if by_value else f"without it, {printable(result.killers[0])} fails"
+            why = noticed_change(result) if by_value else f"without it, {printable(result.killers[0])} fails"
             seen.show(PlaceEvidence.NOTICED, why)
-            self._report_places({run.group: self._as_place(seen)})
+            self._report_places({run.group: seen.as_place()})
 
     def _report_known(self) -> None:
         """Report the places of which something is known now that was not reported."""
         judged = self._judged or []
-        current = {number: self._as_place(item) for number, item in enumerate(judged) if item.evidence is not None}
+        current = {number: item.as_place() for number, item in enumerate(judged) if item.evidence is not None}
         # Something was said about these that did not hold.
-        current |= {number: self._as_place(judged[number]) for number in self._reported if number not in current}
+        current |= {number: judged[number].as_place() for number in self._reported if number not in current}
         self._report_places({number: place for number, place in current.items() if self._reported.get(number) != place})
 
     def _report_places(self, places: Mapping[int, ChangedPlace]) -> None:
@@ -242,7 +190,7 @@ class ChangedPlaces:
         """Return what the places leave open, and all of them; nothing if no check passed."""
         if not self._passed:
             return [], []
-        places = [self._as_place(item) for item in self._places()]
+        places = [item.as_place() for item in self._places()]
         missing = untested(places)
         listed = [*missing, *(place for place in places if place.evidence in SHOWN)][:MOST_LISTED]
         if self._only_tests:
@@ -279,7 +227,7 @@ class ChangedPlaces:
                 groups[item.place.path].update(dict.fromkeys(item.place.lines & lines, last))
         return groups
 
-    def _inner(self, item: _Judged) -> dict[str, frozenset[int]]:
+    def _inner(self, item: JudgedPlace) -> dict[str, frozenset[int]]:
         if item.inner is None:
             has_code = item.place.lines and language_of(item.place.path) is not None
             after = self._read_result(item.place.path) if has_code else None
@@ -317,15 +265,15 @@ class ChangedPlaces:
 
     # -- what is known without a run --------------------------------------------------------------------------
 
-    def _places(self) -> list[_Judged]:
+    def _places(self) -> list[JudgedPlace]:
         if self._judged is None:
             trial = self._trial
             places = places_of(trial.tree.file_diffs(trial.base, trial.head), self._read_base, self._read_result)
-            self._judged = [_Judged(place) for place in places]
+            self._judged = [JudgedPlace(place) for place in places]
             self._use_texts(self._judged)
         return self._judged
 
-    def _use_texts(self, judged: Sequence[_Judged]) -> None:
+    def _use_texts(self, judged: Sequence[JudgedPlace]) -> None:
         """Find the places that belong to tests, and those in which nothing that runs changed."""
         trial = self._trial
         paths = {item.place.path for item in judged}
@@ -335,17 +283,17 @@ class ChangedPlaces:
         same: dict[str, list[Place]] = {}
         for item in judged:
             place = item.place
-            if place.path not in texts and self._run_the_same([place]):
+            if place.path not in texts and self._texts.run_the_same([place]):
                 same.setdefault(place.path, []).append(place)
         # Two comments that begin in front of code hide it together, and each of them alone changes nothing.
-        same = {path: places for path, places in same.items() if len(places) == 1 or self._run_the_same(places)}
+        same = {path: places for path, places in same.items() if len(places) == 1 or self._texts.run_the_same(places)}
         for item in judged:
             place = item.place
             if place.path in texts:
                 item.show(PlaceEvidence.SAME, "documentation")
             elif place in same.get(place.path, ()):
                 item.show(PlaceEvidence.SAME, "nothing that runs changed")
-            elif place.path in tests and self._is_moved_test(place):
+            elif place.path in tests and self._texts.is_moved_test(place):
                 item.show(PlaceEvidence.SAME, "the same tests in another file")
             elif is_same_module(place, self._read_base(place.source or place.path), self._read_result(place.path)):
                 item.show(PlaceEvidence.SAME, "the same module in another file")
@@ -353,83 +301,8 @@ class ChangedPlaces:
                 place.path, self._read_result(place.path) or b"", place.lines
             ):
                 item.show(PlaceEvidence.SAME, "only declarations; what uses or defines them is judged where it is")
-            elif place.path in tests or self._is_in_inline_tests(place):
+            elif place.path in tests or self._texts.is_in_inline_tests(place):
                 item.show(PlaceEvidence.NEW_TEST, "it belongs to the tests")
-
-    def _is_in_inline_tests(self, place: Place) -> bool:
-        """Return whether a place has only lines of tests beside the code; the base's tests are restored there, too."""
-        if place.whole or not place.path.endswith(".rs"):
-            return False
-        before, after = self._read_base(place.source or place.path) or b"", self._read_result(place.path) or b""
-        return all(
-            restored_parts.has_only_tests(place.path, source, lines)
-            for source, lines in ((before, place.removed), (after, place.lines))
-        )
-
-    def _is_moved_test(self, place: Place) -> bool:
-        """Return whether a place is a test file under another name, with the same content; its tests must still run."""
-        patterns = self._trial.test_patterns
-        if place.source is None or not deciding_files.is_test_file(place.source, patterns):
-            return False
-        content = self._read_result(place.path)
-        return (
-            deciding_files.is_test_file(place.path, patterns)
-            and content is not None
-            and content == self._read_base(place.source)
-        )
-
-    def _run_the_same(self, places: Sequence[Place]) -> bool:
-        """Return whether a file does the same without some of its places, all of them together."""
-        first = places[0]
-        if first.source is not None:
-            return False
-        after = self._read_result(first.path)
-        if first.whole:
-            before = self._read_base(first.path)
-            if before is None and ("A", first.path) not in self._trial.changes:
-                return False  # it is too large to look at
-            # Equal or unreadable versions of a file that changed: its mode, its type, or a file too large to look at.
-            return before != after and self._equal(first.path, before, after)
-        before = undone(places, self._read_base, self._read_result)[first.path]
-        if before == after:
-            return False
-        if self._equal(first.path, before, after):
-            return True
-        if not first.path.endswith(".py") or before is None or after is None:
-            return False
-        if differs_in_annotations(before, after) and not self._annotations_are_read:
-            return True
-        names = unused_names(before, after)
-        return names is not None and not self._are_imported_from(first.path, names)
-
-    def _are_imported_from(self, path: str, names: Iterable[str]) -> bool:
-        """Return whether Python code of the project takes some names, or all, from the file at ``path``."""
-        module = re.escape(PurePosixPath(path.removesuffix("/__init__.py")).stem.encode())
-        texts = b"\n".join(self._python_code)
-        imported = re.findall(rb"\bfrom\s+[\w.]*(?<!\w)%b\s+import\s*(\([^)]*\)|[^\n]*)" % module, texts)
-        imported += re.findall(rb"\bfrom\s+\.+\s+import\s*(\([^)]*\)|[^\n]*)", texts)
-        imported += re.findall(rb"\b%b\.(\w+)" % module, texts)
-        words = re.findall(rb"\w+|\*", b"\n".join(imported))
-        return b"*" in words or any(name.encode() in words for name in names)
-
-    def _equal(self, path: str, before: bytes | None, after: bytes | None) -> bool:
-        return runs_the_same(path, before, after, docstrings_run=path.endswith(".py") and self._docstrings_are_read)
-
-    @functools.cached_property
-    def _annotations_are_read(self) -> bool:
-        """Whether something in the project, or a library that it uses for that, looks at annotations."""
-        return any(map(_READS_ANNOTATIONS.search, self._python_code))
-
-    @functools.cached_property
-    def _docstrings_are_read(self) -> bool:
-        """Whether the project uses a library for which docstrings are a grammar, or asks for them itself."""
-        return any(map(_READS_DOCSTRINGS.search, self._python_code))
-
-    @functools.cached_property
-    def _python_code(self) -> Sequence[bytes]:
-        trial = self._trial
-        paths = [path for path in trial.tree.paths(trial.head) if path.endswith(".py")]
-        return list(trial.tree.read_many(trial.head, paths).values())
 
     def _texts_of_result(self) -> Mapping[str, bytes]:
         """Return the files that may name a text because they use it: not other documentation, tests or settings."""
@@ -440,11 +313,11 @@ class ChangedPlaces:
 
     # -- mutants ----------------------------------------------------------------------------------------------
 
-    def _use_mutants(self, judged: Sequence[_Judged], mutated: MutationOutcome) -> None:
+    def _use_mutants(self, judged: Sequence[JudgedPlace], mutated: MutationOutcome) -> None:
         """Take what mutants of the changed lines showed: one that a test notices by a value is enough for its place."""
         index = by_line(item.place for item in judged)
 
-        def place_at(path: str, line: int) -> _Judged | None:
+        def place_at(path: str, line: int) -> JudgedPlace | None:
             number = index.get(path, {}).get(line)
             return None if number is None else judged[number]
 
@@ -464,7 +337,7 @@ class ChangedPlaces:
             item.ran = True
             if result.status is MutantStatus.KILLED and not result.crashed:
                 item.added = True
-                item.why = _noticed_change(result)
+                item.why = noticed_change(result)
                 if item.place.old[0] == item.place.old[1]:
                     item.evidence = PlaceEvidence.NOTICED
         for result in mutated.score.survivors:
@@ -473,7 +346,7 @@ class ChangedPlaces:
                 item.missed.add(result.mutant.line)
 
     def _use_changes(
-        self, judged: Sequence[_Judged], mutated: MutationOutcome, unreliable: frozenset[str], *, whole: bool
+        self, judged: Sequence[JudgedPlace], mutated: MutationOutcome, unreliable: frozenset[str], *, whole: bool
     ) -> None:
         """Take what tests that run a place showed without it, and where what it adds does nothing.
 
@@ -486,7 +359,7 @@ class ChangedPlaces:
         for group, results in tried.items():
             item, without = judged[group], results.pop(_UNDONE)
             if item.evidence is None:
-                _use_change(item, without, results, unreliable)
+                item.use_change(without, results, unreliable)
                 item.tried = item.tried and (whole or item.unbuilt)
 
     # -- undoing ----------------------------------------------------------------------------------------------
@@ -495,7 +368,7 @@ class ChangedPlaces:
         self,
         plan: PreparedCheck,
         green: CheckOutcome,
-        pending: Sequence[_Judged],
+        pending: Sequence[JudgedPlace],
         deadline: float,
         unreliable: frozenset[str],
     ) -> None:
@@ -505,7 +378,7 @@ class ChangedPlaces:
         # The others were undone beside mutants, where only the tests that run them had to run.
         untried = [item for item in pending if not item.tried]
         groups = [untried] if untried else []
-        alone: list[_Judged] = []
+        alone: list[JudgedPlace] = []
 
         async def fails_with(files: Mapping[str, bytes | None]) -> str | None:
             """Return the name of a test that fails, "" if none does; None if the code cannot be loaded."""
@@ -518,11 +391,11 @@ class ChangedPlaces:
             commit = await asyncio.to_thread(self._trial.tree.compose, self._trial.head, self._trial.base, files)
             return await self._notices(limited, (self._trial.head, green.observed), commit, unreliable)
 
-        async def fails_without(group: Sequence[_Judged]) -> str | None:
+        async def fails_without(group: Sequence[JudgedPlace]) -> str | None:
             places = [item.place for item in group]
             return await fails_with(await asyncio.to_thread(undone, places, self._read_base, self._read_result))
 
-        async def try_alone(item: _Judged, by: str | None) -> None:
+        async def try_alone(item: JudgedPlace, by: str | None) -> None:
             if by and not await self._only_exists(item, fails_with):
                 item.show(PlaceEvidence.NOTICED, f"without it, {by} fails")
             item.tried, item.unbuilt = True, by is None
@@ -557,23 +430,23 @@ class ChangedPlaces:
     async def _notices(
         self, plan: PreparedCheck, unchanged: tuple[str, Observed], commit: str, unreliable: frozenset[str]
     ) -> str | None:
-        """Run the check on ``commit``, and return which test fails, see ``_noticed``.
+        """Run the check on ``commit``, and return which test fails, see ``failing_test``.
 
         ``unchanged`` is the commit that it comes from, and what the check showed on that one. Only tests that pass on
         it with an empty home, too, can notice something.
         """
         run = (await self._run(plan, commit, keep_going=True, without_coverage=True)).observed
-        by = _noticed(unchanged[1], run, unreliable)
+        by = failing_test(unchanged[1], run, unreliable)
         if not by:
             return by
         key = (plan.check.name, unchanged[0])
         if key not in self._alone:
             alone = await self._run(plan, unchanged[0], keep_going=True, without_coverage=True)
             self._alone[key] = alone.observed
-        return _noticed(self._alone[key], run, unreliable)
+        return failing_test(self._alone[key], run, unreliable)
 
     async def _only_exists(
-        self, item: _Judged, fails_with: Callable[[Mapping[str, bytes | None]], Awaitable[str | None]]
+        self, item: JudgedPlace, fails_with: Callable[[Mapping[str, bytes | None]], Awaitable[str | None]]
     ) -> bool:
         """Return whether no test notices when something that a place adds exists and does nothing; then say so.
 
@@ -591,11 +464,14 @@ class ChangedPlaces:
         return False
 
     async def _unbind(
-        self, item: _Judged, fails_with: Callable[[Mapping[str, bytes | None]], Awaitable[str | None]]
+        self, item: JudgedPlace, fails_with: Callable[[Mapping[str, bytes | None]], Awaitable[str | None]]
     ) -> None:
         """Bind the names of a place to nothing, one after another: a test must notice each of them."""
         place = item.place
-        before, after = self._read_base(place.source or place.path) or b"", self._read_result(place.path) or b""
+        before, after = (
+            self._read_base(place.source or place.path) or b"",
+            self._read_result(place.path) or b"",
+        )
         moved = place.source is not None and before == after
         # In Python, a name can be bound to something else to see who looks at it.
         if moved or (not place.path.endswith(".py") and only_named_again(place, before, after)):
@@ -620,7 +496,7 @@ class ChangedPlaces:
         self,
         plan: PreparedCheck,
         green: CheckOutcome,
-        shown: Sequence[_Judged],
+        shown: Sequence[JudgedPlace],
         deadline: float,
         unreliable: frozenset[str],
     ) -> None:
@@ -631,7 +507,7 @@ class ChangedPlaces:
                 by: str | None = ""
                 if content is not None:
                     if asyncio.get_running_loop().time() >= deadline:
-                        item.take_back(_TIME_OVER)
+                        item.take_back(TIME_OVER)
                         break
                     files = {item.place.path: content}
                     commit = await asyncio.to_thread(
@@ -642,7 +518,7 @@ class ChangedPlaces:
                     item.take_back(what)
                     break
 
-    def _silent_parts(self, item: _Judged) -> list[tuple[str, bytes | None]]:
+    def _silent_parts(self, item: JudgedPlace) -> list[tuple[str, bytes | None]]:
         """Return what to say if no test notices a part, each with the file without it; None: nothing notices it."""
         place = item.place
         after = self._read_result(place.path)
@@ -681,7 +557,7 @@ class ChangedPlaces:
             if item.evidence is None
             and item.place.path not in self._own_scripts()
             and item.place.old[0] < item.place.old[1]
-            and (item.added or item.place.new[0] == item.place.new[1] or self._adds_nothing(item.place))
+            and (item.added or item.place.new[0] == item.place.new[1] or self._texts.adds_nothing(item.place))
         ]
         lines: dict[str, set[int]] = {}
         for item in left:
@@ -744,10 +620,10 @@ class ChangedPlaces:
             try:
                 await self._look_at_dropped(item, as_often, is_noticed)
             except _TimeOver:
-                item.take_back(_TIME_OVER)
+                item.take_back(TIME_OVER)
 
     async def _look_at_dropped(
-        self, item: _Judged, kept: frozenset[bytes], is_noticed: Callable[[str, bytes], Awaitable[bool]]
+        self, item: JudgedPlace, kept: frozenset[bytes], is_noticed: Callable[[str, bytes], Awaitable[bool]]
     ) -> None:
         """Leave out, on the base, what a place drops and what has no mutant: a test must notice each statement."""
         path = item.place.source or item.place.path
@@ -766,7 +642,7 @@ class ChangedPlaces:
         elif len(statements) > _MOST_DROPPED:
             item.take_back("it drops more statements than are tried one after another")
 
-    def _changed_lines(self, judged: Sequence[_Judged]) -> Iterable[tuple[list[bytes], list[bytes]]]:
+    def _changed_lines(self, judged: Sequence[JudgedPlace]) -> Iterable[tuple[list[bytes], list[bytes]]]:
         """Yield the lines of each place in the base and in the result."""
         for item in judged:
             place = item.place
@@ -774,7 +650,7 @@ class ChangedPlaces:
             after = split_lines(self._read_result(place.path) or b"")
             yield before[place.old[0] : place.old[1]], after[place.new[0] : place.new[1]]
 
-    def _recorded_on_base(self, left: Sequence[_Judged], mutated: MutationOutcome) -> RecordedTests | None:
+    def _recorded_on_base(self, left: Sequence[JudgedPlace], mutated: MutationOutcome) -> RecordedTests | None:
         """Return which tests of the base run the lines that were replaced: those that run what replaced them.
 
         None if that is not known, or if the result changes tests of the base.
@@ -814,15 +690,7 @@ class ChangedPlaces:
         passed = {test: recorded.passed[test] for by_test in lines_by_file.values() for test in by_test}
         return replace(recorded, passed=passed, lines=lines_by_file, compiled=frozenset(), failed=frozenset())
 
-    def _adds_nothing(self, place: Place) -> bool:
-        """Return whether all lines that a place has in the result do nothing by themselves, such as a comment."""
-        if place.whole:
-            return True
-        added = replace(place, old=(place.old[0], place.old[0]))
-        without = undone([added], self._read_base, self._read_result)[place.path]
-        return self._equal(place.path, without, self._read_result(place.path))
-
-    def _use_base_mutants(self, left: Sequence[_Judged], outcome: MutationOutcome, kept: frozenset[bytes]) -> None:
+    def _use_base_mutants(self, left: Sequence[JudgedPlace], outcome: MutationOutcome, kept: frozenset[bytes]) -> None:
         score = outcome.score
         if score is None:
             return
@@ -852,51 +720,6 @@ class ChangedPlaces:
                 item.added = False
                 item.why = f"no test noticed changes of line {lost[0]} of the base, which is gone"
 
-    # -- the end ----------------------------------------------------------------------------------------------
-
-    def _as_place(self, item: _Judged) -> ChangedPlace:
-        place = item.place
-        evidence, why = item.evidence, item.why
-        if evidence is PlaceEvidence.NOTICED and (unreached := item.unreached - item.noticed):
-            evidence, why = PlaceEvidence.UNEXECUTED, f"no test runs line {min(unreached)}"
-        if evidence is None:
-            evidence, why = self._without_evidence(item)
-        has_lines = place.new[1] > place.new[0] or place.old[1] > place.old[0]
-        return ChangedPlace(
-            hunk=place.hunk,
-            path=quote(os.fsencode(place.path)),
-            line=place.new[0] + 1 if has_lines else 0,
-            lines=place.new[1] - place.new[0],
-            function=printable(place.function),
-            evidence=evidence,
-            why=why,
-        )
-
-    def _without_evidence(self, item: _Judged) -> tuple[PlaceEvidence, str]:
-        place = item.place
-        gone = place.old[1] > place.old[0] and place.new[0] == place.new[1]
-        if item.why == _TIME_OVER or not (item.tried or item.ran or item.idle or item.added):
-            return PlaceEvidence.UNLOOKED, _TIME_OVER
-        if item.late and (item.added or gone):
-            return PlaceEvidence.UNLOOKED, _TIME_OVER
-        if item.why and not item.added:
-            return PlaceEvidence.UNNOTICED, item.why
-        if PurePosixPath(place.path).suffix not in CODE_SUFFIXES and not item.ran:
-            return PlaceEvidence.UNLOOKED, "no check notices what is in this file"
-        if item.idle and not item.ran:
-            return PlaceEvidence.UNEXECUTED, "no test runs it"
-        if gone:
-            return PlaceEvidence.UNNOTICED, "no test noticed what was removed"
-        if item.added:
-            return PlaceEvidence.UNNOTICED, "no test noticed what it replaces"
-        return PlaceEvidence.UNNOTICED, "no test notices when it is undone"
-
-    def _read_base(self, path: str) -> bytes | None:
-        return read_unless_large(self._trial.tree, self._trial.base, path)
-
-    def _read_result(self, path: str) -> bytes | None:
-        return read_unless_large(self._trial.tree, self._trial.head, path)
-
 
 def _is_edge_of(missed: MutantResult, kills: Iterable[MutantResult]) -> bool:
     """Return whether a mutant only moves the edge of a comparison of which a test noticed another change.
@@ -908,45 +731,3 @@ def _is_edge_of(missed: MutantResult, kills: Iterable[MutantResult]) -> bool:
         kill.path == missed.path and kill.mutant.start <= mutant.start and mutant.end <= kill.mutant.end
         for kill in kills
     )
-
-
-def _noticed_change(result: MutantResult) -> str:
-    by = f" ({printable(result.killers[0])})" if result.killers else ""
-    return f"a test notices a small change of line {result.mutant.line}{by}"
-
-
-def _use_change(
-    item: _Judged, without: MutantResult, hollows: Mapping[str, MutantResult], unreliable: frozenset[str]
-) -> None:
-    """Take what the tests that run a place showed; what they did not show, the whole check may."""
-    item.tried = without.status is MutantStatus.SURVIVED
-    if without.status is MutantStatus.COMPILE_ERROR:
-        item.tried = item.unbuilt = True
-    by = [test for test in without.killers if test not in unreliable]
-    if without.status is not MutantStatus.KILLED or not by:
-        return
-    for name, result in hollows.items():
-        if result.status is MutantStatus.SURVIVED:
-            item.tried, item.why = True, f"no test notices when `{printable(name)}` exists and does nothing"
-            return
-        failing = set(result.killers) - unreliable
-        if not failing and result.status is not MutantStatus.COMPILE_ERROR:
-            return
-    item.tried = True
-    item.show(PlaceEvidence.NOTICED, f"without it, {printable(by[0])} fails")
-
-
-def _noticed(green: Observed, run: Observed, unreliable: frozenset[str]) -> str | None:
-    """Return the name of a test that fails without a place, "" if none does; None if that shows nothing.
-
-    A test that cannot be loaded shows only that a name is used, not that anyone looks at what it does. An example in a
-    docstring that is gone with its function shows nothing.
-    """
-    lost = observations.losses(green, run)
-    failed = [test for test, outcome in lost.tests.items() if outcome == FAILED and test not in unreliable]
-    if failed:
-        return printable(failed[0])
-    if lost.unnamed and not run.unbuilt:
-        return "the check"
-    gone = run.green and not run.unbuilt and all(how == MISSING for how in lost.tests.values())
-    return None if run.unbuilt or (lost and not gone) else ""
