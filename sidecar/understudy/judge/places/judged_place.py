@@ -19,6 +19,10 @@ from understudy.model.text.path_quoting import quote
 TIME_OVER = "the time for evidence was over before it was tried"
 
 
+class TimeOver(Exception):  # noqa: N818 - nothing is wrong: what was not tried stays unlooked
+    """The time for undoing places is over."""
+
+
 @dataclass
 class JudgedPlace:
     """A place, and what is known about it so far."""
