@@ -336,6 +336,31 @@ def test_stronger_tests_notice_more_and_lose_nothing(new: Evidence, why: str | N
     assert objection(STRENGTHEN, FEW_KILLED, new, failing=[], changed=[]) == why
 
 
+SHOW, HIDE = ("money.py", "show"), ("money.py", "hide")
+
+
+@pytest.mark.parametrize(
+    ("tested", "untested", "why"),
+    [
+        ({SHOW}, {HIDE}, None),
+        ({SHOW, HIDE}, set(), None),
+        (set(), {SHOW, HIDE}, "its tests could not be judged in the same way"),
+        ({HIDE}, set(), None),
+        (set(), set(), "its tests could not be judged in the same way"),
+    ],
+)
+def test_stronger_tests_show_places_that_are_still_there(
+    tested: set[tuple[str, str]], untested: set[tuple[str, str]], why: str | None
+) -> None:
+    before = Evidence(verdict=Verdict.UNVERIFIED, untested=frozenset({SHOW, HIDE}))
+    new = Evidence(verdict=Verdict.UNVERIFIED, tested=frozenset(tested), untested=frozenset(untested))
+    assert objection(STRENGTHEN, before, new, failing=[], changed=[]) == why
+    worse = Evidence(verdict=Verdict.UNVERIFIED, tested=frozenset({HIDE}), untested=frozenset({SHOW}))
+    assert objection(STRENGTHEN, worse, new, failing=[], changed=[]) == (
+        None if SHOW in tested and HIDE not in untested else "its tests could not be judged in the same way"
+    )
+
+
 def test_a_repair_may_leave_other_checks_red_and_may_break_or_deceive_none() -> None:
     before = evidence(Verdict.CHECKS_FAILED, tests=False, lint=True, types=False)
     after = evidence(Verdict.CHECKS_FAILED, tests=True, lint=True, types=False)

@@ -62,6 +62,12 @@ def untested(places: Sequence[ChangedPlace]) -> list[ChangedPlace]:
     return [place for place in places if place.evidence not in SHOWN]
 
 
+def without_tests(places: Sequence[ChangedPlace]) -> list[ChangedPlace]:
+    """Return the places that further tests could show: not those in files that no check looks at."""
+    missing = {PlaceEvidence.UNNOTICED, PlaceEvidence.UNEXECUTED}
+    return [place for place in places if place.evidence in missing]
+
+
 def described(place: ChangedPlace) -> str:
     """Return where a place is, and what is missing or shown."""
     where = f"{place.path}:{place.line}" if place.line else place.path

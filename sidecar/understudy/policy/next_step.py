@@ -139,6 +139,10 @@ class Evidence:
     checks: Sequence[CheckResult] = ()
     noticed: Noticed | None = None
     """What its tests notice; None: they were not mutation-tested."""
+    tested: frozenset[tuple[str, str]] = frozenset()
+    """The changed functions, as path and name, of which tests notice every changed place."""
+    untested: frozenset[tuple[str, str]] = frozenset()
+    """The others that further tests could show."""
     worth_asking: bool = False
     """Whether there is something to show to an agent that its tests do not notice."""
 
@@ -368,10 +372,11 @@ def _why_not_stronger(before: Evidence, new: Evidence, changed: Sequence[str]) -
         return f"it adds {', '.join(worse)}"
     if _RANK.get(new.verdict, 0) < _RANK.get(before.verdict, 0):
         return f"the verdict would be {new.verdict}"
+    more_places = bool(before.untested & new.tested) and not before.tested & new.untested
     if new.noticed is None or before.noticed is None:
-        return "its tests could not be judged in the same way"
+        return None if more_places else "its tests could not be judged in the same way"
     lost = new.noticed.lost(before.noticed, changed)
     if lost:
         named = ", ".join(f"{mutant.path}:{mutant.line}" for mutant in lost[:_MOST_NAMED])
         return f"its tests no longer notice {len(lost)} of the changes before ({named})"
-    return None if new.noticed.gained(before.noticed) else "its tests notice nothing more"
+    return None if more_places or new.noticed.gained(before.noticed) else "its tests notice nothing more"

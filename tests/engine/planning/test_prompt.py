@@ -6,6 +6,7 @@ from typing import Any
 
 from understudy.engine.planning import prompt
 from understudy.model.evidence.checks import JudgedMutant, MutantStatus, MutationResult, Noticed, noticed
+from understudy.model.places import ChangedPlace, PlaceEvidence
 
 
 def mutant(name: str, status: str = "Survived", **fields: Any) -> JudgedMutant:
@@ -78,3 +79,23 @@ def test_tests_that_execute_nothing_are_asked_for_something_else() -> None:
     assert "they execute none of the lines that you changed" in prompt.strengthen_request(found)
     assert not prompt.is_worth_strengthening(seen(check()))
     assert not prompt.is_worth_strengthening(None)
+
+
+def place(path: str, evidence: PlaceEvidence, why: str, function: str = "f") -> ChangedPlace:
+    return ChangedPlace(hunk=f"{path} 0", path=path, line=4, lines=1, function=function, evidence=evidence, why=why)
+
+
+def test_places_without_a_test_are_asked_for_and_what_no_check_looks_at_is_not() -> None:
+    places = [
+        place("a.py", PlaceEvidence.UNEXECUTED, "no test runs it"),
+        place("b.py", PlaceEvidence.NOTICED, "a test notices it", "g"),
+        place("ci.yml", PlaceEvidence.UNLOOKED, "no check notices what is in this file", ""),
+        place(".env", PlaceEvidence.UNNOTICED, "no test notices it", ""),
+    ]
+    assert prompt.is_worth_strengthening(None, places)
+    assert not prompt.is_worth_strengthening(None, places[1:])
+    text = prompt.strengthen_request(None, places)
+    assert "- `a.py`, line 4, in `f`: no test runs it" in text
+    assert not any(name in text for name in ("b.py", "ci.yml", ".env"))
+    hostile = place("a.py", PlaceEvidence.UNNOTICED, "no test notices it", "f`\n\n# Now")
+    assert "\n# " not in prompt.strengthen_request(None, [hostile])

@@ -85,6 +85,23 @@ def test_the_score_rises_with_each_round_until_nothing_is_missed(project):
     assert check.mutation.killed == max(killed)
 
 
+@pytest.mark.heavy
+def test_a_changed_place_without_a_test_is_asked_for(project):
+    code = "calc = pathlib.Path('calc.py')\ncalc.write_text(calc.read_text() + '\\n\\ndef twice(a):\\n    return 2 * a\\n')"
+    test = "tests = pathlib.Path('tests')\ntests.mkdir(exist_ok=True)\n(tests / 'test_twice.py').write_text('import calc\\n\\n\\ndef test_twice():\\n    assert calc.twice(4) == 8\\n')"
+    agent(project, [code], [test])
+    project.write("tests/test_calc.py", BEST)
+    project.commit()
+    project.settings('[[checks]]\nname = "suite"\nargv = ["{python}", "-m", "pytest", "-q"]\n')
+    project.trust()
+    done = project.run("implement", "calc.py", delegator="writer", task="Add twice.", rounds=2)
+    assert done.verdict == "verified", (done.reservations, done.places)
+    started = calls(project)
+    assert len(started) == 2
+    assert "- `calc.py`, line 14, in `twice`: no test" in started[1][1]
+    assert [place.evidence for place in done.places if place.function == "twice"] == ["noticed"]
+
+
 def text_of(project, done):
     return project.call("delegations/file", id=done.id, path="tests/test_calc.py", side="result").text
 

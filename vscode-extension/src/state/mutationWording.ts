@@ -45,9 +45,12 @@ export function survivors(result: MutationResult): readonly JudgedMutant[] {
 }
 
 /** Whether the agent can be asked for tests that notice more. */
-export function canBeStrengthened(delegation: Pick<Delegation, "state" | "rescueRef" | "head" | "checks">): boolean {
+export function canBeStrengthened(
+  delegation: Pick<Delegation, "state" | "rescueRef" | "head" | "checks" | "places">,
+): boolean {
   if (delegation.state !== "finished" || delegation.rescueRef !== undefined || delegation.head === undefined)
     return false;
+  if (delegation.places?.some(({ evidence }) => evidence === "unnoticed" || evidence === "unexecuted")) return true;
   const found = delegation.checks.flatMap(({ mutation }) => mutation ?? []);
   const noticed = new Set(found.flatMap(({ mutants = [] }) => mutants.filter(isNoticed).map(({ id }) => id)));
   if (found.some((one) => survivors(one).some(({ id }) => !noticed.has(id)))) return true;

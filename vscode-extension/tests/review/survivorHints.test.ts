@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { Emitter } from "../../src/base/events.ts";
-import type { Delegation, JudgedMutant } from "../../src/protocol.ts";
+import type { Delegation, JudgedMutant, PlaceEvidence } from "../../src/protocol.ts";
 import { hintsIn, registerSurvivorHints } from "../../src/review/survivorHints.ts";
 import { canBeStrengthened, roundText } from "../../src/state/mutationWording.ts";
 import type { Change } from "../../src/state/store.ts";
@@ -61,6 +61,10 @@ describe("changes that no test noticed", () => {
     expect(canBeStrengthened(judged(mutant(), mutant({ status: "Killed" })))).toBe(false); // another check noticed it
     expect(canBeStrengthened({ ...judged(mutant()), state: "running" })).toBe(false);
     expect(canBeStrengthened({ ...judged(mutant()), checks: [] })).toBe(false);
+    const place = { hunk: "a.py 0", path: "a.py", line: 1, lines: 1, function: "f", why: "no test runs it" };
+    const looked = (evidence: PlaceEvidence) => ({ ...judged(), places: [{ ...place, evidence }] });
+    expect(canBeStrengthened(looked("unexecuted"))).toBe(true);
+    expect(canBeStrengthened(looked("unlooked"))).toBe(false); // no check looks at the file
   });
 
   it("are counted per round", () => {

@@ -71,9 +71,9 @@ def strengthen(
     created_at: str,
     asked_by: AskedBy,
 ) -> str:
-    """Send a result back with the small changes of the code that no test noticed; return the id as ``reply`` does.
+    """Send a result back with the changed places and small changes of the code that no test noticed.
 
-    Errors: those of ``reply``; ``input_empty`` if tests noticed every change.
+    Return the id as ``reply`` does. Errors: those of ``reply``; ``input_empty`` if tests noticed every change.
     """
 
     def request(delegation: Delegation) -> _Request:
@@ -83,20 +83,20 @@ def strengthen(
                 f"{folder.id} has no result whose tests could notice more.",
                 hint=f"See what happened: understudy show {folder.id}",
             )
-        evidence = noticed(check.mutation for check in delegation.checks)
-        if evidence is None:
+        evidence, places = noticed(check.mutation for check in delegation.checks), delegation.places
+        if evidence is None and not prompt.shown_places(places):
             raise UnderstudyError(
                 ErrorKind.INPUT_EMPTY,
                 f"The tests of {folder.id} were not mutation-tested, so it is not known what they miss.",
                 hint=f"Run `understudy check {folder.id}`; `understudy show {folder.id}` gives the reason.",
             )
-        if not prompt.is_worth_strengthening(evidence):
+        if not prompt.is_worth_strengthening(evidence, places):
             raise UnderstudyError(
                 ErrorKind.INPUT_EMPTY,
                 f"The tests of {folder.id} notice all of the small changes that were tried.",
                 hint=f"To ask for other tests, describe them: understudy reply {folder.id} TEXT",
             )
-        text = prompt.strengthen_request(evidence)
+        text = prompt.strengthen_request(evidence, places)
         return _Request(text, said=_STRENGTHEN, title=f"Strengthen: {delegation.title}"[:100], rounds=rounds)
 
     return _continue(folder, request, documents, (created_at, asked_by))

@@ -22,6 +22,7 @@ from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.delegation.delegations import StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import CheckResult, JudgedMutant, Noticed
+from understudy.model.places import ChangedPlace, without_tests
 from understudy.model.text import path_quoting
 from understudy.model.text.sanitize import one_line
 from understudy.runners.runner import decorate
@@ -31,6 +32,7 @@ ALL_BYTES = InputLimits().max_bytes
 BYTES_PER_TOKEN = 4
 """The usual estimate for code and English; the real count comes back with the usage."""
 MOST_MUTANTS = 20
+MOST_PLACES = 20
 MOST_IDLE = 20
 _MOST_NAME_CHARACTERS = 200
 """Of the name of a test or function."""
@@ -280,15 +282,32 @@ def shown_survivors(measured: Noticed) -> list[JudgedMutant]:
     ]
 
 
-def is_worth_strengthening(measured: Noticed | None) -> bool:
+def shown_places(places: Sequence[ChangedPlace]) -> list[ChangedPlace]:
+    """Return the places without tests that may be named to an agent: not those in files that look like secrets."""
+    return [place for place in without_tests(places) if not path_rules.looks_secret(path_quoting.unquote(place.path))]
+
+
+def is_worth_strengthening(measured: Noticed | None, places: Sequence[ChangedPlace] = ()) -> bool:
     """Return whether there is something to ask for."""
+    if shown_places(places):
+        return True
     return measured is not None and (measured.nothing_executed or bool(shown_survivors(measured)))
 
 
-def strengthen_request(measured: Noticed) -> str:
-    """Return the request: at most 20 survivors, evenly over functions, the idle tests, and what good tests do."""
+def strengthen_request(measured: Noticed | None, places: Sequence[ChangedPlace] = ()) -> str:
+    """Return the request: at most 20 places without tests, 20 survivors, the idle tests, and what good tests do.
+
+    Survivors are taken evenly over functions.
+    """
     parts = []
-    chosen = over_functions(shown_survivors(measured), MOST_MUTANTS)
+    untested = shown_places(places)[:MOST_PLACES]
+    if untested:
+        listed = "\n".join(f"- {_described_place(place)}" for place in untested)
+        parts.append(
+            "Your change is not covered by tests. For each of the following changed places, write or extend a test "
+            f"that fails without this change and passes with it:\n\n{listed}"
+        )
+    chosen = over_functions(shown_survivors(measured), MOST_MUTANTS) if measured is not None else []
     if chosen:
         boundary = secrets.token_hex(6)
         listed = "\n\n".join(_described_mutant(mutant, boundary) for mutant in sorted(chosen, key=_place))
@@ -300,13 +319,13 @@ def strengthen_request(measured: Noticed) -> str:
             "Write or extend tests so that each of these mistakes makes a test fail, while all tests pass on the code "
             "as it is. Leave out a change that makes no difference to any caller."
         )
-    elif measured.nothing_executed:
+    elif measured is not None and measured.nothing_executed:
         what = "files under test" if measured.scope == "files" else "lines that you changed"
         parts.append(
             f"Your tests pass, but they execute none of the {what}. Write tests that call this code and look at what "
             "it does."
         )
-    if measured.idle:
+    if measured is not None and measured.idle:
         names = "\n".join(f"- `{_short(test)}`" for test in measured.idle[:MOST_IDLE])
         parts.append(
             "These tests pass whatever the code returns. Let each of them compare a result with the value that it "
@@ -328,6 +347,12 @@ def over_functions(mutants: Iterable[JudgedMutant], count: int) -> list[JudgedMu
         groups.setdefault((mutant.path, mutant.function), []).append(mutant)
     rounds = chain.from_iterable(zip_longest(*groups.values()))
     return [mutant for mutant in rounds if mutant is not None][:count]
+
+
+def _described_place(place: ChangedPlace) -> str:
+    line = f", line {place.line}" if place.line else ""
+    where = f", in `{_short(place.function)}`" if place.function else ""
+    return f"`{path_quoting.readable(place.path)}`{line}{where}: {place.why}"
 
 
 def _described_mutant(mutant: JudgedMutant, boundary: str) -> str:

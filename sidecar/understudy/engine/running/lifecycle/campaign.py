@@ -22,6 +22,7 @@ from understudy.model.delegation import events
 from understudy.model.delegation.spec import SpecCandidate
 from understudy.model.errors import UnderstudyError
 from understudy.model.evidence.checks import CheckResult, Noticed, noticed
+from understudy.model.places import without_tests
 from understudy.model.verdicts import Reservation, Verdict
 from understudy.policy import next_step
 from understudy.policy.candidates import Option, Turn
@@ -261,7 +262,8 @@ class Campaign:
         """Return what the agent is asked to do to its result."""
         if step.request is Request.REPAIR:
             return prompt.repair_request(self._failing(self._judging.judgement))
-        return prompt.strengthen_request(self._noticed) if self._noticed is not None else ""
+        judgement = self._judging.judgement
+        return prompt.strengthen_request(self._noticed, judgement.places if judgement is not None else ())
 
     async def _leave_agent(self) -> None:
         """Keep what the user says from now on for the next reply, and stop what the agent delegated."""
@@ -368,12 +370,16 @@ class Campaign:
     def _evidence(self, judgement: Judgement | None) -> Evidence:
         verdict, reservations = self._verdict_on(judgement)
         measured = _noticed_by(judgement)
+        places = judgement.places if judgement is not None else ()
+        without = {(place.path, place.function) for place in without_tests(places)}
         return Evidence(
             verdict=verdict,
             reservations=reservations,
             checks=judgement.results if judgement is not None else (),
             noticed=measured,
-            worth_asking=prompt.is_worth_strengthening(measured),
+            tested=frozenset((place.path, place.function) for place in places) - without,
+            untested=frozenset(without),
+            worth_asking=prompt.is_worth_strengthening(measured, places),
         )
 
     # -- what the user sees ----------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from understudy.frontends.cli.terminal.terminal import Paint, local_time, one_li
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, class_of
 from understudy.model.evidence.checks import BaseComparison, JudgedMutant, MutantStatus, MutationResult
-from understudy.model.places import described, share, untested
+from understudy.model.places import described, share, untested, without_tests
 from understudy.model.states import State
 from understudy.model.text import delegation_text
 from understudy.model.text.delegation_text import duration
@@ -310,7 +310,8 @@ def _next_steps(
         return event_lines.next_commands(review, show, *again)
     if delegation.review.pending:
         missed = any(survivors(check.mutation) for check in delegation.checks if check.mutation is not None)
-        more = (f"understudy strengthen {identifier}",) if missed and follows(delegation) else ()
+        worth_asking = missed or without_tests(delegation.places)
+        more = (f"understudy strengthen {identifier}",) if worth_asking and follows(delegation) else ()
         untested_places = untested(delegation.places)
         some = untested_places and len(untested_places) < len(delegation.places)
         return event_lines.next_commands(

@@ -11,7 +11,7 @@ from understudy.frontends.lsp.review.review_document import ReviewTarget
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.evidence.checks import noticed
 from understudy.model.hunks import FileDiff, Hunk, HunkState
-from understudy.model.places import described, untested
+from understudy.model.places import described, untested, without_tests
 from understudy.model.text import sanitize
 from understudy.model.verdicts import Reservation
 
@@ -151,9 +151,12 @@ def send_back(work: OpenReview, words: str) -> ReviewAction:
 def strengthen(work: OpenReview) -> list[ReviewAction]:
     """Return the action that asks for tests that notice more, if there is something that no test noticed."""
     evidence = noticed(check.mutation for check in work.delegation.checks)
-    if evidence is None or not evidence.can_be_better:
+    places = without_tests(work.delegation.places)
+    if not places and (evidence is None or not evidence.can_be_better):
         return []
-    if evidence.survivors:
+    if places:
+        missed = "1 place without a test" if len(places) == 1 else f"{len(places)} places without a test"
+    elif evidence is not None and evidence.survivors:
         missed = "1 missed change" if len(evidence.survivors) == 1 else f"{len(evidence.survivors)} missed changes"
     else:
         missed = "they do not run the code"
