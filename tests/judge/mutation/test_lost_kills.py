@@ -154,7 +154,11 @@ async def compared(monkeypatch: pytest.MonkeyPatch, **answers: list[Any]) -> Los
     observed = SimpleNamespace(timed_out=False, passing=frozenset({"test"}))
     cache = SimpleNamespace(get=lambda _key: None)
     earlier: Any = SimpleNamespace(
-        base="base", head="head", sources={}, on_base=SimpleNamespace(observed=observed, key="k", cache=cache)
+        base="base",
+        head="head",
+        sources={},
+        sources_before=None,
+        on_base=SimpleNamespace(observed=observed, key="k", cache=cache),
     )
     return await lost_kills.lost_kills(earlier)
 

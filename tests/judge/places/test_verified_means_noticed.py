@@ -27,7 +27,7 @@ TESTS = {
     "clamp": "assert clamp(3, 2) == 2\n    assert clamp(1, 2) == 1\n    assert clamp(2, 2) == 2",
     "scale": "assert scale(3, 2) == 7\n    assert scale(3, 0) == 0",
     "steps": "assert steps(0, 5) == 3\n    assert steps(5, 5) == 0",
-    "sign": "assert sign(-1, -2) == -1\n    assert sign(1, -2) == 1",
+    "sign": "assert sign(-1, -2) == -1\n    assert sign(0, -2) == 1\n    assert sign(-1, 0) == 1",
 }
 REFACTORED = {
     "clamp": "def clamp(a, b):\n    return min(a, b)\n",

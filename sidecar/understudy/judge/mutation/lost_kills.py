@@ -12,12 +12,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from understudy.judge.mutation.mutation_test import MutationOutcome, MutationRequest, mutation_test
+from understudy.judge.mutation.planning import identities
 from understudy.judge.outcomes.observations import FAILED, PASSED, Observed, OutcomeCache
 from understudy.judge.runs.check_run import CheckContext
 from understudy.judge.runs.runner_registry import PreparedCheck
 from understudy.model.evidence.checks import NOTICED, Evidence, JudgedMutant, MutantStatus
 from understudy.model.text.sanitize import name_list
 from understudy.model.verdicts import Reservation
+from understudy.mutants.generate import mutants_of
 
 _MOST_NAMES = 5
 _MISSED = frozenset({MutantStatus.SURVIVED, MutantStatus.NO_COVERAGE})
@@ -48,7 +50,10 @@ class EarlierTests:
     head: str
     context: CheckContext
     sources: Mapping[str, bytes]
-    """The code under test, the same in both commits."""
+    """The code under test, as it is in the result."""
+    sources_before: Mapping[str, bytes] | None = None
+    """The same files in ``base``, where they differ; only changes of code that both have are compared. None: they are
+    equal."""
     counted: frozenset[str] | None = None
     """The earlier tests that may notice less; None: all."""
     after: Observed | None = None
@@ -118,7 +123,10 @@ async def lost_kills(earlier: EarlierTests) -> LostKills:
         observed = Observed(green=True, outcomes=outcomes)
         if outcome.result.unfinished is None:
             await asyncio.to_thread(base.cache.put, key, observed)
-    left = killed = frozenset(mutant for mutant, outcome in observed.outcomes.items() if outcome == FAILED)
+    killed = frozenset(mutant for mutant, outcome in observed.outcomes.items() if outcome == FAILED)
+    if earlier.sources_before is not None:
+        killed &= await asyncio.to_thread(_identities, earlier.sources)
+    left = killed
     missed: tuple[JudgedMutant, ...] = ()
     why = ""
     for _ in range(2):  # again, because a flaky test may have killed one by chance, or the time was over
@@ -147,6 +155,15 @@ async def lost_kills(earlier: EarlierTests) -> LostKills:
     )
 
 
+def _identities(sources: Mapping[str, bytes]) -> frozenset[str]:
+    """Return all mutants of some files."""
+    return frozenset(
+        identity
+        for path, source in sources.items()
+        for identity in identities(path, source, mutants_of(path, source)).values()
+    )
+
+
 async def _test(earlier: EarlierTests, commit: str, *, only: frozenset[str] | None = None) -> MutationOutcome:
     base = earlier.on_base
     await base.materialise(commit)
@@ -161,7 +178,7 @@ async def _test(earlier: EarlierTests, commit: str, *, only: frozenset[str] | No
             passed=observed.passing,
             seconds=base.seconds,
             context=earlier.context,
-            sources=earlier.sources,
+            sources=earlier.sources if not on_base or earlier.sources_before is None else earlier.sources_before,
             counted=counted,
             only_executed=earlier.only_executed and on_base,
             only=only,

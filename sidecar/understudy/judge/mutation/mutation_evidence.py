@@ -236,9 +236,8 @@ class MutationEvidence:
     ) -> LostKills:
         """Find out whether the tests of a result that changes code notice less of it than the base's tests do."""
         trial = self._trial
-        sources = await asyncio.to_thread(self._code, version.commit)
-        if not sources:
-            return LostKills()
+        sources = await asyncio.to_thread(self._code)
+        before = {path: content for path in sources if (content := self._read(version.commit, path)) is not None}
         return await lost_kills(
             EarlierTests(
                 suite=plan,
@@ -246,6 +245,7 @@ class MutationEvidence:
                 head=trial.head,
                 context=trial.context,
                 sources=sources,
+                sources_before=before,
                 counted=version.tests,
                 after=green.observed,
                 only_executed=True,
@@ -257,18 +257,12 @@ class MutationEvidence:
             )
         )
 
-    def _code(self, earlier: str) -> dict[str, bytes]:
-        """Return the code of the result that no check starts and that ``earlier`` has, too; what was changed first."""
+    def _code(self) -> dict[str, bytes]:
+        """Return the code of the result that no check starts, what was changed first."""
         trial, besides = self._trial, self._test_support() | self._own_scripts()
         changed = {path for _, path in trial.changes}
         every = [path for path in self._mutable(trial.tree.paths(trial.head), ()) if path not in besides]
-        first = sorted(every, key=lambda path: (path not in changed, path))[:_MOST_FILES]
-        # Of files with code and tests, only the tests are restored.
-        return {
-            path: source
-            for path, source in self._sources(first).items()
-            if path not in changed or self._read(earlier, path) == source
-        }
+        return self._sources(sorted(every, key=lambda path: (path not in changed, path))[:_MOST_FILES])
 
     def conclude(self) -> list[tuple[Reservation, str]]:
         """Return what all required checks together leave open about how much the tests notice in the changed code.
