@@ -46,7 +46,7 @@ class Vim:
             listening.settimeout(30)
             vimrc = home / "vimrc"
             vimrc.write_text(BEFORE + lines + AFTER % listening.getsockname()[1], encoding="utf-8")
-            self.tmux_folder = home / "tmux"
+            self.tmux_folder = home / "t"  # a socket may have a path of 107 bytes
             self.tmux_folder.mkdir(mode=0o700)
             self.environment = {**os.environ, "TMUX_TMPDIR": str(self.tmux_folder), "TERM": "xterm-256color"}
             self.environment.pop("TMUX", None)
@@ -59,7 +59,7 @@ class Vim:
 
     def tmux(self, *arguments: str) -> str:
         return subprocess.run(
-            ["tmux", "-L", "understudy-test", *arguments],
+            ["tmux", "-L", "t", *arguments],
             env=self.environment,
             capture_output=True,
             text=True,
