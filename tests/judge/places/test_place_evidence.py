@@ -128,6 +128,7 @@ async def test_each_place_of_a_result_has_evidence_of_its_own(project: Any) -> N
     assert "`halve` (no test runs it)" in fact
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "edits",
     [
