@@ -67,7 +67,7 @@ Run = Callable[[Variation, bool], Awaitable[CheckOutcome]]
 def variations(seed: str, *, later: bool = False) -> list[Variation]:
     """Return the circumstances of the runs; the same seed (the id of the judged tree) gives the same ones.
 
-    ``later`` lets one of them be a year later. Not every program can bear that: the compiler of Rust stands still.
+    ``later`` lets one of them be a year later. Not every program can bear that: the compiler of Rust never ends.
     """
     chance = random.Random(seed)  # noqa: S311 - repeatable, and not a secret
     circumstances = []
