@@ -262,7 +262,8 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
     runs = await run_mutants(
         lanes,
         recorded,
-        [*planned.runs, *(some.run for some in wrong)],
+        # Early: a lie must not stay hidden because the time for all mutants was over.
+        [*planned.runs[:1], *(some.run for some in wrong), *planned.runs[1:]],
         seconds=left,
         fewest=request.fewest,
         progress=request.progress,
