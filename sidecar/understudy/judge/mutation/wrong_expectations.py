@@ -50,6 +50,7 @@ class WrongExpectations:
         """Read those of ``files`` (relative to the tree) that have such tests; ``lines`` are the changed ones."""
         self._tree = tree
         self._sources: dict[str, bytes] = {}
+        self._of_files: dict[str, list[Expectation]] = {}
         self._comparisons: dict[str, dict[int, list[Expectation]]] = {}
         """File → start of the test in it → its comparisons."""
         self._tests: dict[tuple[str, int], list[str]] = {}
@@ -69,9 +70,10 @@ class WrongExpectations:
             ran = recorded.lines.get(located.path)
             if ran and not ran.get(test, frozenset()).intersection(lines_of_test):
                 self._replaced.add(f"{located.path}:{first}")
-            within = [comparison for comparison in of_file if start <= comparison.start < end]
-            if within:
-                self._comparisons.setdefault(located.path, {})[start] = within
+            comparisons = self._comparisons.setdefault(located.path, {})
+            if start not in comparisons:
+                comparisons[start] = [comparison for comparison in of_file if start <= comparison.start < end]
+            if comparisons[start]:
                 cases = self._tests.setdefault((located.path, start), [])
                 if len(cases) < _MOST_CASES:
                     cases.append(test)
@@ -90,7 +92,7 @@ class WrongExpectations:
         generator.shuffle(paths)
         planned = []
         for path in paths[:_MOST_FILES]:
-            starts = sorted(self._comparisons[path])
+            starts = sorted(start for start, some in self._comparisons[path].items() if some)
             starts = generator.sample(starts, min(_MOST_TESTS, len(starts)))
             by_start = {start: self._comparisons[path][start] for start in starts}
             last = {start: comparisons[-1] for start, comparisons in by_start.items()}
@@ -142,8 +144,10 @@ class WrongExpectations:
         return self._sources[path]
 
     def _of_file(self, path: str) -> list[Expectation]:
-        source = self._read(path)
-        return expectations_of(path, source) if source is not None else []
+        if path not in self._of_files:
+            source = self._read(path)
+            self._of_files[path] = expectations_of(path, source) if source is not None else []
+        return self._of_files[path]
 
 
 def indifferent(controls: Iterable[WrongRun], results: Sequence[MutantResult]) -> list[str]:
