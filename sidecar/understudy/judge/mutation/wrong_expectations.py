@@ -28,9 +28,6 @@ MOST_PARSED = 60
 _KNOWN = frozenset({MutantStatus.KILLED, MutantStatus.SURVIVED})
 """A run that showed which of its tests pass."""
 
-Chosen = Mapping[tuple[str, int], Expectation]
-"""File of tests and start of a test in it → the comparison to change."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class WrongRun:
