@@ -237,7 +237,7 @@ def test_only_the_text_of_an_error_is_left_out() -> None:
 
 @pytest.mark.parametrize("path", ["data.json", "README.md", "Makefile", "script"])
 def test_an_unknown_language_has_no_mutants(path: str) -> None:
-    assert mutants_of(path, b"x = 1\n") == []
+    assert not mutants_of(path, b"x = 1\n")
 
 
 def by_text(source: bytes, old: str) -> Mutant:

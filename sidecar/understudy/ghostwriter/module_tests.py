@@ -9,7 +9,7 @@ import random
 import re
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -380,12 +380,12 @@ class ModuleTests:
         return self.confinement.run_python(*arguments, seconds=seconds, **environment)
 
 
-def _sampled(mutants: list[Mutant]) -> list[Mutant]:
+def _sampled(mutants: Sequence[Mutant]) -> list[Mutant]:
     """Return the mutants to kill: those in functions first, because a module may be full of tables."""
     numbers = random.Random(11)  # noqa: S311 - a sample
-    numbers.shuffle(mutants)
+    shuffled = numbers.sample(mutants, len(mutants))
     return sorted(
-        sorted(mutants, key=lambda mutant: not mutant.function)[:MOST_MUTANTS], key=lambda mutant: mutant.start
+        sorted(shuffled, key=lambda mutant: not mutant.function)[:MOST_MUTANTS], key=lambda mutant: mutant.start
     )
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ast
+import functools
 import re
-import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
@@ -13,13 +12,15 @@ from typing import TYPE_CHECKING
 from understudy.mutants.languages.by_suffix import language_of
 from understudy.mutants.languages.language import EXACT_OPPOSITES, Language, text_of
 from understudy.mutants.languages.python import PYTHON
-from understudy.mutants.python_declarations import only_abstract
+from understudy.mutants.python_declarations import only_abstract, python_syntax
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 _MOST_BYTES = 2 * 1024 * 1024
 """Largest file that is mutated or compared. Larger ones are generated, or data."""
+_KEPT_FILES = 16
+"""Files of which what was found is kept: each place of a file asks for it again."""
 _CALL_PREFIX = 200
 """Characters of a call that show whether it only logs."""
 BLOCKS = re.compile(r"block|body|^(?:module|program|source_file|statement_list|declaration_list|compilation_unit)$")
@@ -73,7 +74,8 @@ class Mutant:
         return source[: self.start] + self.text + source[self.end :]
 
 
-def mutants_of(path: str, source: bytes) -> list[Mutant]:
+@functools.lru_cache(maxsize=_KEPT_FILES)
+def mutants_of(path: str, source: bytes) -> Sequence[Mutant]:
     """Return all mutants of a file in the order of their positions; none if its language is unknown.
 
     The suffix of ``path`` decides the language. Two mutants never have the same source. What no test can see is left
@@ -81,14 +83,15 @@ def mutants_of(path: str, source: bytes) -> list[Mutant]:
     """
     language = language_of(path)
     if language is None or len(source) > _MOST_BYTES:
-        return []
+        return ()
     mutants: dict[tuple[int, int, bytes], Mutant] = {}
     for mutant in _walk(language, language.parse(source)):
         mutants.setdefault(_smallest(source, mutant), mutant)
-    return sorted(mutants[key] for key in mutants if key[2] or key[1] > key[0])
+    return tuple(sorted(mutants[key] for key in mutants if key[2] or key[1] > key[0]))
 
 
-def functions_of(path: str, source: bytes) -> list[tuple[str, int, int]]:
+@functools.lru_cache(maxsize=_KEPT_FILES)
+def functions_of(path: str, source: bytes) -> Sequence[tuple[str, int, int]]:
     """Return the name, first and last line, from 1, of each function that is in no other one, each class and binding.
 
     Bindings give a value to a name outside of functions, such as a constant. Names have those of the classes around
@@ -119,7 +122,8 @@ def functions_of(path: str, source: bytes) -> list[tuple[str, int, int]]:
     return spans
 
 
-def inner_functions_of(path: str, source: bytes) -> list[tuple[str, int, int]]:
+@functools.lru_cache(maxsize=_KEPT_FILES)
+def inner_functions_of(path: str, source: bytes) -> Sequence[tuple[str, int, int]]:
     """Return the name, first and last line, from 1, of each function with a name that is inside of another one."""
     language = language_of(path)
     if language is None or len(source) > _MOST_BYTES:
@@ -460,7 +464,8 @@ def runs_the_same(path: str, before: bytes | None, after: bytes | None, *, docst
     trees = [_syntax(root, source, docstrings, erased) for root, source in zip(roots, (old, new), strict=True)]
     if any(left != right for left, right in zip_longest(*trees)):
         return False
-    return language is not PYTHON or _parses(old) == _parses(new)
+    # The grammar knows no wrong indentation.
+    return language is not PYTHON or (python_syntax(old) is None) == (python_syntax(new) is None)
 
 
 def _syntax(root: Node, source: bytes, docstrings: bool, erased: Collection[str]) -> Iterator[bytes | str]:
@@ -504,14 +509,3 @@ def _is_docstring(node: Node) -> bool:
         return False
     first = next((child for child in above.named_children if child.type != "comment"), None)
     return first == node and not (node.text or b"").lstrip(b"rRuU")[:1].isalpha()  # an f-string runs code
-
-
-def _parses(source: bytes) -> bool:
-    """Return whether Python itself accepts a source: the grammar knows no wrong indentation."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            ast.parse(source)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return False
-    return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 import __future__
 
 import ast
+import copy
 import functools
 import re
 import sys
@@ -11,11 +12,14 @@ import warnings
 from collections.abc import Collection, Iterator
 
 _MOST_STEPS = 20
+_KEPT_FILES = 4
+"""Files of which the syntax is kept: each place of a file asks for it again."""
 _ACTING = frozenset({"__future__", "antigravity", "idlelib", "readline", "rlcompleter", "site", "this", "turtle"})
 """Modules that do something when they are imported."""
 _ABSTRACT = frozenset({"abstractmethod", "abc.abstractmethod"})
 _PROTOCOLS = frozenset({"Protocol", "typing.Protocol", "typing_extensions.Protocol"})
 _VARIABLES = frozenset(f"{prefix}{name}" for prefix in ("", "typing.", "t.") for name in ("TypeVar", "ParamSpec"))
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _OVERLOADS = frozenset({"overload", "typing.overload", "t.overload"})
 _READS_NO_ANNOTATIONS = re.compile(
     r"(?:staticmethod|classmethod|property|\w+\.setter|(?:abc\.)?abstractmethod|(?:typing\.|t\.)?(?:override|final)|"
@@ -34,24 +38,54 @@ _GENERIC = frozenset(
 """What a type is made of others with, such as an alias that only annotations use."""
 
 
+@functools.lru_cache(maxsize=_KEPT_FILES)
+def python_syntax(source: bytes) -> ast.Module | None:
+    """Return the syntax tree of a Python file, which nobody may change; None if Python cannot read it."""
+    return _parsed(source)
+
+
+def _parsed(source: bytes) -> ast.Module | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
 def differs_in_annotations(before: bytes, after: bytes) -> bool:
     """Return whether two versions of a Python file differ only in annotations that are plain types.
 
     Not those of classes, which make fields in many libraries, nor of functions with unknown decorators. An annotation
     with a call or another expression runs code of its own.
     """
+    if b"overload" not in before + after:
+        for pair in _replaced_definitions(before, after):
+            old, new = (ast.dump(_WithoutAnnotations().visit(copy.deepcopy(definition))) for definition in pair)
+            if old != new:
+                return False  # found without a look at the rest of the file
     return (text := _without_annotations(after)) is not None and text == _without_annotations(before)
+
+
+def _replaced_definitions(before: bytes, after: bytes) -> list[tuple[ast.stmt, ast.stmt]]:
+    """Return the functions and classes whose text differs, if both files have as many statements; else none."""
+    modules = python_syntax(before), python_syntax(after)
+    if modules[0] is None or modules[1] is None or len(modules[0].body) != len(modules[1].body):
+        return []
+    texts = [source.splitlines() for source in (before, after)]
+    return [
+        (old, new)
+        for old, new in zip(modules[0].body, modules[1].body, strict=True)
+        if isinstance(old, _DEFINITIONS) and isinstance(new, _DEFINITIONS)
+        if texts[0][old.lineno - 1 : old.end_lineno] != texts[1][new.lineno - 1 : new.end_lineno]
+    ]
 
 
 @functools.lru_cache(maxsize=4)
 def _without_annotations(source: bytes) -> str | None:
     """Return the syntax of a Python file without annotations of plain types; None if it cannot be read."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.dump(_WithoutAnnotations().visit(ast.parse(source)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+    module = _parsed(source)
+    return ast.dump(_WithoutAnnotations().visit(module)) if module is not None else None
 
 
 def unused_names(before: bytes, after: bytes) -> frozenset[str] | None:
@@ -60,11 +94,10 @@ def unused_names(before: bytes, after: bytes) -> frozenset[str] | None:
     These are imports of the standard library, and further names in ``__all__``: they matter only to a file that
     imports them from here. None if something else differs.
     """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            modules = [ast.parse(source) for source in (before, after)]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    if any(ast.dump(old) != ast.dump(new) for old, new in _replaced_definitions(before, after)):
+        return None
+    modules = [module for source in (before, after) if (module := _parsed(source)) is not None]
+    if len(modules) < 2:
         return None
     removed = [_without_unused(module) for module in modules]
     names = removed[0] ^ removed[1]
@@ -222,11 +255,8 @@ def only_abstract(source: bytes, lines: Collection[int]) -> bool:
 
     Without a base class of ``abc``, such a method can be called, and does nothing.
     """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            module = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    module = python_syntax(source)
+    if module is None:
         return False
     names = {name for statement in module.body for name in _imported_from_abc(statement)}
     declared: set[int] = set()

@@ -14,7 +14,6 @@ import os
 import re
 import sys
 import tomllib
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
@@ -24,6 +23,7 @@ from understudy.judge.runs.runner_registry import RUNNERS
 from understudy.mutants.languages.by_suffix import language_of
 from understudy.mutants.languages.language import text_of
 from understudy.mutants.languages.rust import TEST_ATTRIBUTE
+from understudy.mutants.python_declarations import python_syntax
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -330,15 +330,12 @@ def only_adds_fixtures(base: bytes, result: bytes, others: Iterable[bytes]) -> b
     names would be another one now. A fixture that acts by itself, a hook, and what pytest reads from the module decide
     a check.
     """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            before, after = (list(ast.parse(source).body) for source in (base, result))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    before, after = python_syntax(base), python_syntax(result)
+    if before is None or after is None:
         return False
-    left = [ast.dump(statement) for statement in before]
+    left = [ast.dump(statement) for statement in before.body]
     added = []
-    for statement in after:
+    for statement in after.body:
         if left and ast.dump(statement) == left[0]:
             del left[0]
         else:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Collection, Iterator
 
 from understudy.judge.places.changed_places import ANYTHING
 from understudy.mutants.generate import emptied, inner_functions_of
+from understudy.mutants.python_declarations import python_syntax
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -60,11 +60,8 @@ def ignored_parameters(
 
 def _functions(source: bytes) -> list[tuple[str, _Function]]:
     """Return all functions with the names around them."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = python_syntax(source)
+    if tree is None:
         return []
     functions = []
     stack: list[tuple[str, ast.AST]] = [("", tree)]

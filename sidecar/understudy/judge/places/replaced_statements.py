@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from understudy.mutants.languages.by_suffix import language_of
+from understudy.mutants.python_declarations import python_syntax
 
 _SILENT = re.compile(
     rb"^\W*$|^\W*(?:else|try|finally|do|begin|end|pass|import|from|use|package|export|func|fn|function|class|def|type|"
@@ -97,11 +97,8 @@ def _of_lines(path: str, source: bytes, lines: Collection[int]) -> Iterator[tupl
 
 def _of_python(source: bytes) -> Iterator[tuple[int, int, Without]]:
     """Yield the first and last line of the head of each statement, and how it is left out."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = python_syntax(source)
+    if tree is None:
         return
     lines = source.splitlines(keepends=True)
     for node in ast.walk(tree):

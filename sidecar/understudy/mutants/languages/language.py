@@ -34,6 +34,8 @@ STEPS: Operators = {"++": "--", "--": "++"}
 EXACT_OPPOSITES = frozenset({"==", "!=", "===", "!==", "is", "is not", "in", "not in"})
 """Comparisons whose replacement is their negation, so that negating the condition around them would be the same."""
 
+_KEPT_FILES = 4
+"""Files of which the tree is kept: each place of a file asks for it again."""
 _NOTHING = re.compile(r"(?!)")
 
 
@@ -131,7 +133,12 @@ class Language:
 
     def parse(self, source: bytes) -> Node:
         """Return the root of the syntax tree."""
-        return _parser(self.grammar, self.entry).parse(source).root_node
+        return _root(self.grammar, self.entry, source)
+
+
+@functools.lru_cache(maxsize=_KEPT_FILES)
+def _root(grammar: str, entry: str, source: bytes) -> Node:
+    return _parser(grammar, entry).parse(source).root_node
 
 
 @functools.cache
