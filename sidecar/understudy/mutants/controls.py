@@ -35,15 +35,20 @@ _Insertion = tuple[int, int, bytes]
 """Start, end and text."""
 
 
-def sham_mutants(path: str, source: bytes, seed: str) -> list[Mutant]:
-    """Return the three sham mutants of a file: the same bytes, wider spaces and a comment, stores that nothing reads.
+def same_bytes(source: bytes) -> Mutant:
+    """Return the sham mutant that changes nothing at all."""
+    return _sham(source, len(source), b"")
+
+
+def other_text(path: str, source: bytes, seed: str) -> Mutant:
+    """Return the sham mutant of a file with wider spaces, a comment, and stores that nothing reads.
 
     Every function gets such a store; a file without functions gets one at its end, or another comment where the
-    language has none. None for an unknown language. The names are chosen by ``seed``.
+    language has none. Of an unknown language, nothing changes. The names are chosen by ``seed``.
     """
     language = language_of(path)
     if language is None:
-        return []
+        return same_bytes(source)
     generator = random.Random(f"{seed} {path}")  # noqa: S311 - reproducible by design
 
     def phrase(separator: str) -> str:
@@ -51,14 +56,13 @@ def sham_mutants(path: str, source: bytes, seed: str) -> list[Mutant]:
 
     lead = "" if not source or source.endswith((b"\n", b"\r")) else "\n"
     comment = f"{lead}{language.comment % phrase(' ')}\n".encode()
-    spaces = _sham(source, 0, _with_spaces(language, source) + comment)
-    if not still_parses(path, source, spaces):
-        spaces = _sham(source, len(source), comment)
-    at_end = f"{lead}{(language.dead_store or language.comment) % phrase('_')}\n".encode()
-    store = _sham(source, 0, _with_stores(language, source, phrase("_")))
-    if store.text == source or not still_parses(path, source, store):
-        store = _sham(source, len(source), at_end)
-    return [_sham(source, len(source), b""), spaces, store]
+    text = _with_spaces(language, source) + comment
+    if not still_parses(path, source, _sham(source, 0, text)):
+        text = source + comment
+    stores = _with_stores(language, text, phrase("_"))
+    if stores == text or not still_parses(path, source, _sham(source, 0, stores)):
+        stores = text + f"{(language.dead_store or language.comment) % phrase('_')}\n".encode()
+    return _sham(source, 0, stores)
 
 
 def decoy(source: bytes, mutants: Iterable[Mutant]) -> Mutant:

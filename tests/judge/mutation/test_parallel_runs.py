@@ -76,20 +76,23 @@ def test_scale():
 """
 PORT = """\
 import socket, time
-from calc import scale
+from calc import scale, sign
 
 def test_serves():
     with socket.create_server(("127.0.0.1", {port})):
         time.sleep(0.1)
-        scale(2)
+        scale(2), sign(1)
 """
 UNITTEST = """\
 import unittest
-from calc import sign
+from calc import clamp, sign
 
 class Sign(unittest.TestCase):
     def test_sign(self):
-        self.assertEqual(sign(5), 1)
+        self.assertEqual((sign(5), sign(-5)), (1, -1))
+
+    def test_clamp(self):
+        self.assertEqual(clamp(5, 1, 3), 3)
 """
 MARK = f"20261122-100000-{os.getpid()}"
 
@@ -143,7 +146,7 @@ class Place:
         argv = ["{python}", "-m", kind, "{tests}"]
         return MutationRequest(
             plan=PreparedCheck(check=Check(name="suite", argv=argv), kind=kind, tests=("test_calc.py",)),
-            passed=frozenset(f"test_calc.py::{name}" for name in names) or frozenset({"test_calc.Sign.test_sign"}),
+            passed=frozenset(f"test_calc.py::{name}" for name in names) or frozenset({"test_calc.Sign.test_sign", "test_calc.Sign.test_clamp"}),
             seconds=0.5,
             context=CheckContext(
                 tree=self.tree,
@@ -210,7 +213,7 @@ async def test_tests_that_need_one_port_run_one_after_another(place: Place) -> N
         port = server.getsockname()[1]
     (result, _, flaky), _ = await place.shown(PORT.format(port=port), 2)
     assert len(place.slots.taken) == 1
-    assert (result.killed, result.viable, result.unreliable) == (0, 5, [])
+    assert (result.killed, result.viable, result.unreliable) == (0, 10, [])
     assert (result.unfinished, flaky) == (None, frozenset())
 
 
@@ -267,7 +270,9 @@ class Runner:
 
     async def judge(self, run: PlannedRun, *, seconds: float) -> MutantResult:
         disturbed = await self._disturbed()
-        status = MutantStatus.KILLED if disturbed or run.mutant.start in self._world.killed else MutantStatus.SURVIVED
+        self._world.judged += 1
+        killed = any(mutant.start in self._world.killed for mutant in (run.mutant, *run.beside))
+        status = MutantStatus.KILLED if disturbed or killed else MutantStatus.SURVIVED
         killers = ("t",) if status is MutantStatus.KILLED else ()
         return MutantResult(path=run.path, mutant=run.mutant, status=status, killers=killers, sham=run.sham)
 
@@ -297,6 +302,8 @@ class World:
     share: bool
     from_the_start: bool = True
     """Whether that shows on the unchanged code."""
+    judged: int = 0
+    """Runs that were made."""
     inside: int = 0
     closed: int = 0
 
@@ -385,6 +392,63 @@ def test_a_run_that_its_group_no_longer_needs_is_not_made(killed: Sequence[int],
     assert [run.mutant.start for run in runs.planned] == made
     assert [run.mutant for run in runs.planned] == [result.mutant for result in runs.results]
     assert runs.complete
+
+
+def undone_places(count: int, *, hollow: bool) -> list[PlannedRun]:
+    places = [replace(planned_run(2 * number), group=number, of_place=True) for number in range(count)]
+    emptied = [
+        replace(planned_run(2 * number + 1), group=number, of_place=True, only_if_noticed=True)
+        for number in range(count)
+        if hollow
+    ]
+    return [*places, *emptied]
+
+
+@given(st.integers(1, 16), st.frozensets(st.integers(0, 15), max_size=4), st.booleans())
+def test_places_that_no_test_notices_are_undone_together(count: int, noticed: frozenset[int], hollow: bool) -> None:
+    """Each place gets what it would get alone, in fewer runs the fewer of them are noticed."""
+    noticed = frozenset(number for number in noticed if number < count)
+    world = World(frozenset(2 * number for number in noticed), share=False)
+    lane = Lane(runner=Runner(world, 1))  # type: ignore[arg-type]
+    runs = asyncio.run(run_mutants([lane], RECORDED, undone_places(count, hollow=hollow), seconds=60))
+    killed = {run.group for run, one in zip(runs.planned, runs.results, strict=True) if one.noticed}
+    assert killed == noticed
+    assert {run.group for run in runs.planned if run.only_if_noticed} == (noticed if hollow else set())
+    assert [run.mutant for run in runs.planned] == [one.mutant for one in runs.results]
+    assert runs.complete
+    assert world.judged <= 1 + len(noticed) * 2 * count.bit_length() + hollow * len(noticed)
+
+
+def test_changes_that_overlap_are_not_made_together() -> None:
+    world = World(frozenset(), share=False)
+    wide = replace(planned_run(0), of_place=True, mutant=replace(planned_run(0).mutant, end=5))
+    planned = [wide, *(replace(planned_run(start), of_place=True, group=start) for start in (4, 5, 5))]
+    asyncio.run(run_mutants([Lane(runner=Runner(world, 1))], RECORDED, planned, seconds=60))  # type: ignore[arg-type]
+    assert world.judged == 3, "the first one, two that follow it, and another one at the same place"
+
+
+@pytest.mark.parametrize("begins", [True, False])
+def test_what_is_to_be_run_then_depends_on_all_results(*, begins: bool) -> None:
+    """If nothing could be run, it is asked for all the same, and learns nothing."""
+    world = World(frozenset({1, 7}), share=not begins)
+    lanes = [Lane(runner=Runner(world, 1)) for _ in range(1 if begins else 2)]  # type: ignore[arg-type]
+    if not begins:
+        lanes[0].runner.begin = lanes[1].runner.begin = never  # type: ignore[method-assign]
+    seen: list[list[MutantStatus]] = []
+
+    def follow_up(runs: MutantRuns) -> mutant_runs.FollowUp:
+        seen.append([one.status for one in runs.results])
+        seen.append([one.status for one in (yield [planned_run(7)])])
+        seen.append([one.status for one in (yield [planned_run(8), planned_run(9)])])
+
+    asyncio.run(run_mutants(lanes, RECORDED, [planned_run(0), planned_run(1)], seconds=60, follow_up=follow_up))
+    survived, killed, pending = MutantStatus.SURVIVED, MutantStatus.KILLED, MutantStatus.PENDING
+    expected = [[survived, killed], [killed], [survived, survived]]
+    assert seen == (expected if begins else [[pending] * len(one) for one in expected])
+
+
+async def never(*_: Any, **__: Any) -> bool:
+    return False
 
 
 @pytest.mark.parametrize(("seconds", "expected"), [(0.0, range(5, 50, 5)), (60.0, ())])

@@ -18,6 +18,7 @@ from understudy.judge.mutation.planning import (
     further_runs,
     plan,
     score,
+    unchanged_again,
     without_busy,
 )
 from understudy.model.evidence.checks import MutantStatus
@@ -33,10 +34,10 @@ def everything(path: str, mutant: Mutant) -> Sequence[str]:
     return [f"test_{path}"]
 
 
-def test_only_executed_mutants_are_chosen_and_three_shams_are_among_them() -> None:
+def test_only_executed_mutants_are_chosen_and_a_sham_is_among_them() -> None:
     chosen = plan(SOURCES, lambda path, one: ["t"] if path == "b.py" or one.function == "f3" else [], count=4, seed="s")
     real = [run for run in chosen.runs if not run.sham]
-    assert (len(real), len(chosen.runs), chosen.executed, chosen.total) == (4, 7, 6, 33)
+    assert (len(real), len(chosen.runs), chosen.executed, chosen.total) == (4, 5, 6, 33)
     assert {(run.path, run.mutant.function) for run in real} == {("a.py", "f3"), ("b.py", "g")}
     assert {run.tests for run in chosen.runs} == {("t",)}
 
@@ -66,7 +67,7 @@ def test_the_mutants_of_an_earlier_sample_come_first() -> None:
 
 def test_changes_of_places_come_last_and_more_mutants_of_a_place_are_only_for_one_that_is_missed() -> None:
     undo = Mutant(start=0, end=9, text=b"", operator="", line=2, first_line=2, last_line=2, function="f0")
-    change = PlaceChange(path="a.py", mutant=undo, group=0, only_if_missed=True)
+    change = PlaceChange(path="a.py", mutant=undo, group=0, only_if_missed=True, only_if_noticed=False)
     groups = {
         path: {line: number for number in range(10) for line in (2 * number + 1, 2 * number + 2)} for path in SOURCES
     }
@@ -186,9 +187,22 @@ def test_kills_by_tests_that_fail_on_a_sham_do_not_count() -> None:
 
 
 def test_tests_that_get_stuck_without_a_cause_do_not_kill_by_being_stuck() -> None:
-    stuck = [result(SHAM[1], MutantStatus.TIMEOUT), result(REAL[0], MutantStatus.TIMEOUT)]
+    stuck = [result(SHAM[0], MutantStatus.TIMEOUT), result(REAL[0], MutantStatus.TIMEOUT)]
     added = score(PLAN, [*stuck, result(REAL[1], MutantStatus.KILLED, "t1")])
     assert (added.killed, added.viable) == (1, 1)
+
+
+def test_the_tests_that_noticed_something_run_on_the_unchanged_code_after_all_others() -> None:
+    noticed = {0: ("t1",), 2: ("t1", "t2"), 3: ()}
+    results = [
+        result(run, MutantStatus.KILLED if index in noticed else MutantStatus.SURVIVED, *noticed.get(index, ()))
+        for index, run in enumerate(PLAN.runs)
+    ]
+    [again] = unchanged_again(PLAN.runs, results, SOURCES)
+    assert (again.sham, again.mutant.apply(SOURCES[again.path])) == (True, SOURCES[again.path])
+    assert set(again.tests) == {"t1", "t2", *PLAN.runs[3].tests}
+    assert not unchanged_again(PLAN.runs, [result(run, MutantStatus.SURVIVED) for run in PLAN.runs], SOURCES)
+    assert not unchanged_again(REAL, [result(run, MutantStatus.KILLED, "t1") for run in REAL], SOURCES)
 
 
 def test_without_any_mutant_that_counts_the_share_is_zero() -> None:

@@ -16,7 +16,7 @@ from understudy.judge.mutant_runners.python_tests import PytestRunner, TestEnvir
 from understudy.judge.project.interpreter import PROBE_FOLDER
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import MutantStatus
-from understudy.mutants.controls import decoy, sham_mutants
+from understudy.mutants.controls import decoy, other_text, same_bytes
 from understudy.mutants.generate import Mutant, mutants_of
 from understudy.process.call_checks import base_environment
 from understudy.process.program_spec import TreeLimits
@@ -320,7 +320,7 @@ async def test_sham_mutants_expose_tests_that_do_not_look_at_values(place: Place
     recorded = await place.record(TESTS + looking)
     shams = [
         PlannedRun(path="calc.py", mutant=one, tests=tuple(recorded.passed), sham=True)
-        for one in sham_mutants("calc.py", CALC.encode(), "seed")
+        for one in (same_bytes(CALC.encode()), other_text("calc.py", CALC.encode(), "seed"))
     ]
     runs = await place.run(recorded, [*shams, *shams])
     assert {killer for one in runs.results for killer in one.killers} == {

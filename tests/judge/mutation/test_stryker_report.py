@@ -6,7 +6,7 @@ import json
 
 from understudy.judge.mutant_runners.mutant_runs import MutantResult, report
 from understudy.model.evidence.checks import MutantStatus
-from understudy.mutants.controls import sham_mutants
+from understudy.mutants.controls import same_bytes
 from understudy.mutants.generate import mutants_of
 
 SOURCE = "def f(ä, b):\n    return 'ü' + g(\n        ä, 2)\n".encode()
@@ -17,7 +17,7 @@ STRING, PLUS, NUMBER = (
 
 
 def test_a_whole_report() -> None:
-    [sham, *_] = sham_mutants("calc.py", SOURCE, "seed")
+    sham = same_bytes(SOURCE)
     made = report(
         [
             MutantResult(

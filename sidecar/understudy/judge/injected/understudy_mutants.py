@@ -343,7 +343,9 @@ class Judge:
             source = stream.read()
         times = os.stat(path)  # noqa: PTH116
         compiled = _compiled(path) if run["decoy"] else {}
-        mutated = source[: run["start"]] + base64.b64decode(run["text"]) + source[run["end"] :]
+        mutated = source
+        for start, end, text in reversed(run["edits"]):
+            mutated = mutated[:start] + base64.b64decode(text) + mutated[end:]
         with contextlib.ExitStack() as afterwards:
             if self._tree is not None:
                 afterwards.callback(self._tree.reset)

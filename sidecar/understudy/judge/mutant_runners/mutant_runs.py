@@ -12,10 +12,12 @@ https://github.com/stryker-mutator/mutation-testing-elements/tree/master/package
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from understudy.judge.runs.check_run import SpareSlot
@@ -30,6 +32,8 @@ _REPEATED = 3
 """Kills that are repeated alone."""
 _LEAST_RUN_SECONDS = 0.1
 """What one run takes, at least."""
+_FOLLOW_UP_SECONDS = 30.0
+"""What further runs have at least, all together."""
 _TIMES_LONGER = 3.0
 """How many times longer the fewest mutants may take than the time for all."""
 _LONGEST_SECONDS = 180.0
@@ -92,6 +96,14 @@ class PlannedRun:
     """What it belongs to, such as a changed place."""
     only_if_missed: bool = False
     """It is needless once a test has noticed a mutant of its group by a value."""
+    only_if_noticed: bool = False
+    """It is needless if the run ``of_place`` of its group before it was not noticed."""
+    beside: tuple[Mutant, ...] = ()
+    """Further changes of the same file, which do not overlap."""
+
+
+FollowUp = Generator[Sequence[PlannedRun], Sequence["MutantResult"], None]
+"""Yields further runs and gets their results."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,8 +238,13 @@ async def run_mutants(
     seconds: float,
     fewest: int = 0,
     progress: Progress | None = None,
+    follow_up: Callable[[MutantRuns], FollowUp] | None = None,
 ) -> MutantRuns:
     """Run the tests of all mutants within ``seconds``; what was not reached is ``PENDING``.
+
+    Places that are undone in the same file are undone together first, and in halves while a test notices that: where
+    nothing does, nothing notices one of them alone. ``follow_up`` gets all results and says what is run after them, in
+    the process that has loaded everything; it has a little time even if all others needed more than they had.
 
     Until ``fewest`` mutants are judged, that may take three times as long: where the code takes long to load, or
     the machine is busy, the runs on the unchanged code alone can take all of the time.
@@ -247,12 +264,21 @@ async def run_mutants(
             if await batch.begin(keep=keep):
                 runs = await batch.run()
                 if not batch.disturbed:
+                    if follow_up is not None:
+                        await batch.go_on(follow_up(runs))
                     return runs
             await together(lane.close() for lane in lanes[1:])
             await lanes[0].runner.close()
     finally:
         await together(lane.close() for lane in lanes)
-    return MutantRuns(planned=list(planned), results=[pending_result(run) for run in planned])
+    runs = MutantRuns(planned=list(planned), results=[pending_result(run) for run in planned])
+    if follow_up is not None:
+        further = follow_up(runs)
+        with contextlib.suppress(StopIteration):
+            more = next(further)
+            while True:
+                more = further.send([pending_result(run) for run in more])
+    return runs
 
 
 def _ways(lanes: Sequence[Lane]) -> list[tuple[Sequence[Lane], bool]]:
@@ -289,12 +315,14 @@ class _Batch:
         self._planned = planned
         self._deadline = deadline
         self._progress = progress
-        self._queue = iter([(index, run) for index, run in enumerate(planned) if run.tests])
+        self._queue = deque(_items(planned))
         self._results: dict[int, MutantResult] = {}
         self._shown: set[int] = set()
         """Groups of which a test noticed a mutant by a value."""
+        self._unnoticed: set[int] = set()
+        """Groups that no test noticed when they were undone."""
         self._needless: set[int] = set()
-        """Runs that were not made for that reason."""
+        """Runs that were not made for one of these reasons."""
         self.disturbed = False
         """Something was noticed while several lanes ran, perhaps only because of the others."""
 
@@ -332,18 +360,16 @@ class _Batch:
             return False
 
     async def _serve(self, lane: Lane) -> None:
-        for index, run in self._queue:
-            if run.only_if_missed and run.group in self._shown:
-                self._needless.add(index)
+        while self._queue:
+            item = self._needed(self._queue.popleft())
+            if not item:
                 continue
             left = self._left()
             if left <= 0:
                 break
-            result = self._results[index] = await lane.runner.judge(run, seconds=left)
-            self._take(run, result)
-            if self._progress is not None:
-                self._progress.ran(run, result)
-                self._progress.judged(*self._count())
+            run = self._together(item)
+            result = await lane.runner.judge(run, seconds=left)
+            self._take(item, result)
             alone = len(self._lanes) == 1
             self.disturbed = self.disturbed or (run.sham and result.noticed and not alone)
             if self.disturbed or (lane.slot is not None and lane.slot.wanted):
@@ -351,10 +377,47 @@ class _Batch:
         if lane is not self._lanes[0]:
             await lane.close()
 
-    def _take(self, run: PlannedRun, result: MutantResult) -> None:
-        by_value = result.status is MutantStatus.KILLED and not result.crashed
-        if run.group is not None and by_value and not run.sham and not run.of_place:
-            self._shown.add(run.group)
+    def _needed(self, item: Sequence[int]) -> list[int]:
+        """Return which runs of an item are needed, and remember those that are not."""
+        needed = []
+        for index in item:
+            run = self._planned[index]
+            shown = run.only_if_missed and run.group in self._shown
+            if shown or (run.only_if_noticed and run.group in self._unnoticed):
+                self._needless.add(index)
+            else:
+                needed.append(index)
+        return needed
+
+    def _together(self, item: Sequence[int]) -> PlannedRun:
+        """Return one run in which everything is changed that the runs of an item change."""
+        first, *others = (self._planned[index] for index in item)
+        if not others:
+            return first
+        passed = self._recorded.passed
+        tests = {test for run in (first, *others) for test in run.tests}
+        return replace(
+            first,
+            tests=tuple(sorted(tests, key=lambda test: (passed.get(test, 0.0), test))),
+            beside=tuple(run.mutant for run in others),
+        )
+
+    def _take(self, item: list[int], result: MutantResult) -> None:
+        if len(item) > 1 and result.status is not MutantStatus.SURVIVED:
+            half = len(item) // 2
+            self._queue.extendleft([item[half:], item[:half]])
+            return
+        for index in item:
+            run = self._planned[index]
+            self._results[index] = replace(result, path=run.path, mutant=run.mutant)
+            by_value = result.status is MutantStatus.KILLED and not result.crashed
+            if run.group is not None and by_value and not run.sham and not run.of_place:
+                self._shown.add(run.group)
+            if run.group is not None and run.of_place and result.status is MutantStatus.SURVIVED:
+                self._unnoticed.add(run.group)
+            if self._progress is not None:
+                self._progress.ran(run, self._results[index])
+                self._progress.judged(*self._count())
 
     async def _catch_up(self) -> None:
         """Judge the sham mutants that were not reached: without them, kills may be those of tests that always fail."""
@@ -366,6 +429,21 @@ class _Batch:
             if left <= 0:
                 return
             self._results[index] = await self._lanes[0].runner.judge(run, seconds=left)
+
+    async def go_on(self, further: FollowUp) -> None:
+        """Make further runs, in the first lane."""
+        last = max(self._deadline.last, asyncio.get_running_loop().time() + _FOLLOW_UP_SECONDS)
+        with contextlib.suppress(StopIteration):
+            runs = next(further)
+            while True:
+                results = []
+                for run in runs:
+                    left = last - asyncio.get_running_loop().time()
+                    result = pending_result(run)
+                    if left > 0 and run.tests:
+                        result = await self._lanes[0].runner.judge(run, seconds=left)
+                    results.append(result)
+                runs = further.send(results)
 
     async def _repeat(self) -> None:
         """Repeat some kills alone: if many were due to the other lanes, one of these mutants survives now."""
@@ -392,6 +470,28 @@ class _Batch:
         judged, planned = self._count()
         enough = judged >= min(self._deadline.fewest, planned)
         return (self._deadline.usual if enough else self._deadline.last) - asyncio.get_running_loop().time()
+
+
+def _items(planned: Sequence[PlannedRun]) -> list[list[int]]:
+    """Return the indices of what is run, in its order: places of one file that can be undone together are one item."""
+    items: list[list[int]] = []
+    of_file: dict[str, list[int]] = {}
+    for index, run in enumerate(planned):
+        if not run.tests:
+            continue
+        item = of_file.get(run.path)
+        if not run.of_place or run.only_if_noticed:
+            items.append([index])
+        elif item is None or any(_overlap(run.mutant, planned[other].mutant) for other in item):
+            of_file[run.path] = [index]
+            items.append(of_file[run.path])
+        else:
+            item.append(index)
+    return items
+
+
+def _overlap(one: Mutant, other: Mutant) -> bool:
+    return one.start == other.start or (one.start < other.end and other.start < one.end)
 
 
 async def together(coroutines: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:

@@ -144,9 +144,10 @@ def _as_job(where: TestEnvironment, run: PlannedRun, recorded: RecordedTests, *,
         tests = sorted({test.partition("::")[0] for test in tests})
     return {
         "path": run.path,
-        "start": run.mutant.start,
-        "end": run.mutant.end,
-        "text": base64.b64encode(run.mutant.text).decode("ascii"),
+        "edits": [
+            [mutant.start, mutant.end, base64.b64encode(mutant.text).decode("ascii")]
+            for mutant in sorted((run.mutant, *run.beside))
+        ],
         "tests": _arguments(where, tests),
         "decoy": run.decoy,
         # A test that compares the code with a snapshot which it wrote there itself must not notice a place.

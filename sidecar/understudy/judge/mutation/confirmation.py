@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import dataclasses
 import os
-import random
 import secrets
 import shutil
 import tempfile
@@ -27,7 +26,7 @@ from understudy.judge.mutant_runners.mutant_runs import MutantResult
 from understudy.judge.runs.check_run import CheckContext, CheckOutcome, run_once, temporary_folder
 from understudy.judge.runs.judged_tree import file_replaced, read_file
 from understudy.judge.runs.runner_registry import PreparedCheck
-from understudy.mutants.controls import sham_mutants
+from understudy.mutants.controls import other_text
 
 _MOST_TRIED = 3
 _TOOLS = {
@@ -69,7 +68,7 @@ class Confirmation:
 async def confirm(
     plan: PreparedCheck, copied: CheckContext, original: Path, kills: Sequence[MutantResult]
 ) -> Confirmation:
-    """Try kills that are chosen at random: one, and two more if the check passes there.
+    """Try the first of some kills, which are in a random order, and two more if the check passes there.
 
     A test may fail on a mutant only without the tests that run before it. ``copied`` is a copy of ``original`` that
     nothing else uses; ``plan`` has a time limit.
@@ -79,7 +78,7 @@ async def confirm(
     unconfirmed: list[MutantResult] = []
     unchanged: CheckOutcome | None = None
     confirmed = 0
-    for kill in random.SystemRandom().sample(kills, min(_MOST_TRIED, len(kills))):
+    for kill in kills[:_MOST_TRIED]:
         passed = await clone.passes_with(kill)
         if not passed and not confirmed:
             # A test can tell mutants from others by how it is run, but not in a clone, where that is always the same.
@@ -124,9 +123,8 @@ class _FreshClone:
         with contextlib.ExitStack() as changed:
             if path is not None:
                 source = await asyncio.to_thread(read_file, tree, path)
-                shams = sham_mutants(path, source, secrets.token_hex(4))
-                if shams:
-                    changed.enter_context(file_replaced(tree, path, secrets.choice(shams[1:]).apply(source)))
+                sham = other_text(path, source, secrets.token_hex(4))
+                changed.enter_context(file_replaced(tree, path, sham.apply(source)))
             outcome = await self._run()
         await asyncio.to_thread(self._state.reset)
         return outcome

@@ -9,6 +9,7 @@ import importlib
 import itertools
 import json
 import os
+import random
 import shutil
 import tempfile
 import time
@@ -23,9 +24,11 @@ from understudy.judge.injected.understudy_tree import CopiedTree
 from understudy.judge.mutant_runners import mutant_runs
 from understudy.judge.mutant_runners.check_mutants import CheckMutants, limited
 from understudy.judge.mutant_runners.mutant_runs import (
+    FollowUp,
     Lane,
     MutantResult,
     MutantRunner,
+    MutantRuns,
     PlannedRun,
     Progress,
     RecordedTests,
@@ -256,69 +259,111 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
     costs = first.seconds + _RUNS_OF_A_COPY * recorded.seconds + _LEAST_SAVED_SECONDS
     count = copies_worth_having(len(lengths), sum(lengths) / max(1, len(lengths)), copy_seconds=costs)
     await _resize(request, first, lanes, count)
-    expectations = await asyncio.to_thread(_expectations, request, first, recorded)
-    wrong = expectations.runs(request.seed) if expectations is not None else []
+    evaluation = _Evaluation(
+        request,
+        planned,
+        sources,
+        await asyncio.to_thread(_expectations, request, first, recorded),
+        score=planning.score(planned, ()),
+    )
     left = max(0.0, deadline - loop.time())
     runs = await run_mutants(
         lanes,
         recorded,
         # Early: a lie must not stay hidden because the time for all mutants was over.
-        [*planned.runs[:1], *(some.run for some in wrong), *planned.runs[1:]],
+        [*planned.runs[:1], *(some.run for some in evaluation.wrong), *planned.runs[1:]],
         seconds=left,
         fewest=request.fewest,
         progress=request.progress,
+        follow_up=evaluation.follow_up,
     )
-    tried = list(zip(runs.planned, runs.results, strict=True))
-    results_of_wrong = [result for run, result in tried if run.of_tests]
-    tried = [(run, result) for run, result in tried if not run.of_tests]
-    runs = dataclasses.replace(runs, planned=[run for run, _ in tried], results=[result for _, result in tried])
-    score = planning.score(planned, runs.results)
-    if request.lines is None and request.only is None and request.sample is None and score.killed:
-        results = list(runs.results)
-        for per_test in _FURTHER_RUNS:
-            further = planning.further_runs(planned, results, score.idle, per_test=per_test, seed=request.seed)
-            if not further.runs:
-                break
-            left = max(0.0, deadline - loop.time())
-            more = await run_mutants(lanes[:1], recorded, further.runs, seconds=left)
-            score = planning.without_busy(score, further, more.results)
-            results += more.results
-    if typed := planning.of_same_type(score.only_replaced, planned, sources):
-        left = max(_LEAST_SECONDS, deadline - loop.time())
-        more = await run_mutants(lanes[:1], recorded, typed, seconds=left)
-        missed = all(result.status is MutantStatus.SURVIVED for result in more.results)
-        score = dataclasses.replace(score, sees_only_types=missed)
+    score, results = evaluation.score, evaluation.results
     result = _as_result(request, planned, score, names)
-    unreached = _unreached(planned, runs.results)
+    unreached = _unreached(planned, results)
     lines = sorted({(path, mutant.line) for path, mutant in unreached})[:_MOST_SHOWN]
     result.unexecuted = [CodePlace(path=quote(os.fsencode(path)), line=line) for path, line in lines]
     if not runs.complete and planned.runs:
-        result.unfinished = _why_unfinished(runs.planned, runs.results)
-    of_places = tuple((run, tried) for run, tried in zip(runs.planned, runs.results, strict=True) if run.of_place)
-    indifferent = expectations.replaced() if expectations is not None else []
-    if expectations is not None and (controls := expectations.controls(wrong, results_of_wrong)):
-        control_runs = [some.run for some in controls]
-        left = max(_LEAST_SECONDS, deadline - loop.time())
-        more = await run_mutants(lanes[:1], recorded, control_runs, seconds=left)
-        indifferent += wrong_expectations.indifferent(controls, more.results)
+        result.unfinished = _why_unfinished(evaluation.runs, results)
+    of_places = tuple((run, tried) for run, tried in zip(evaluation.runs, results, strict=True) if run.of_place)
     differing = await _differing_calls(request, first, lanes[0].runner, recorded.seconds)
-    confirmation = await _confirmation(request, first, score, [tried for _, tried in of_places])
+    confirmation = await _confirmation(request, first, evaluation.tests_of_kills(of_places))
     covered = {(run.path, run.mutant): run.tests for run in planned.runs}
     return MutationOutcome(
         result=result,
         score=score,
-        flaky=_failed_on_same_bytes(runs.results),
-        judged=tuple(_judged(runs.results, names)),
+        flaky=_failed_on_same_bytes((*results, *evaluation.shams)),
+        judged=tuple(_judged(results, names)),
         unreached=unreached,
         recorded=recorded if knows_lines else None,
         of_places=of_places,
         unconfirmed=tuple(_as_mutant(mutant, names) for mutant in confirmation.unconfirmed),
         in_fresh_clone=confirmation.unchanged,
         looks_at_source=confirmation.looks_at_source,
-        indifferent=tuple(sorted(set(indifferent))),
+        indifferent=tuple(sorted(evaluation.indifferent)),
         differing=tuple(differing),
-        report=mutant_runs.report(runs.results, sources, covered),
+        report=mutant_runs.report(results, sources, covered),
     )
+
+
+class _Evaluation:
+    """What the runs show, and what must run after the mutants because of it."""
+
+    def __init__(
+        self,
+        request: MutationRequest,
+        planned: MutationPlan,
+        sources: Mapping[str, bytes],
+        expectations: WrongExpectations | None,
+        *,
+        score: MutationScore,
+    ) -> None:
+        self._request = request
+        self._planned = planned
+        self._sources = sources
+        self._expectations = expectations
+        self.wrong = expectations.runs(request.seed) if expectations is not None else []
+        """Runs of tests that expect something else."""
+        self.indifferent = set(expectations.replaced() if expectations is not None else ())
+        self.runs: list[PlannedRun] = []
+        """All runs on the sample, without those that were needless."""
+        self.results: list[MutantResult] = []
+        """Of each of them."""
+        self.shams: list[MutantResult] = []
+        """Of the unchanged code after all of them."""
+        self.score = score
+
+    def follow_up(self, runs: MutantRuns) -> FollowUp:
+        """Take what was found out; yield what is to be run then."""
+        request, planned = self._request, self._planned
+        tried = list(zip(runs.planned, runs.results, strict=True))
+        of_wrong = [result for run, result in tried if run.of_tests]
+        self.runs = [run for run, _ in tried if not run.of_tests]
+        self.results = [result for run, result in tried if not run.of_tests]
+        self.shams += yield planning.unchanged_again(self.runs, self.results, self._sources)
+        self.score = planning.score(planned, (*self.results, *self.shams))
+        if typed := planning.of_same_type(self.score.only_replaced, planned, self._sources):
+            results = yield typed
+            missed = all(result.status is MutantStatus.SURVIVED for result in results)
+            self.score = dataclasses.replace(self.score, sees_only_types=missed)
+        if self._expectations is not None and (controls := self._expectations.controls(self.wrong, of_wrong)):
+            results = yield [some.run for some in controls]
+            self.indifferent.update(wrong_expectations.indifferent(controls, results))
+        if request.lines is not None or request.only is not None or request.sample is not None:
+            return
+        results = list(self.results)
+        for per_test in _FURTHER_RUNS if self.score.killed else ():
+            further = planning.further_runs(planned, results, self.score.idle, per_test=per_test, seed=request.seed)
+            if not further.runs:
+                break
+            more = yield further.runs
+            self.score = planning.without_busy(self.score, further, more)
+            results += more
+
+    def tests_of_kills(self, of_places: Iterable[tuple[PlannedRun, MutantResult]]) -> dict[MutantResult, int]:
+        """Return the kills, each with the number of tests that run the changed line."""
+        tests = {(run.path, run.mutant): len(run.tests) for run in self.runs}
+        kills = (*self.score.noticed, *(result for _, result in of_places))
+        return {kill: tests[kill.path, kill.mutant] for kill in kills if kill.status is MutantStatus.KILLED}
 
 
 def _expectations(request: MutationRequest, first: _Copy, recorded: RecordedTests) -> WrongExpectations | None:
@@ -343,18 +388,22 @@ async def _differing_calls(request: MutationRequest, first: _Copy, runner: Mutan
     return await differing_calls(request.plan, first.context, calls, request.base, seconds=seconds)
 
 
-async def _confirmation(
-    request: MutationRequest, first: _Copy, score: MutationScore, of_places: Sequence[MutantResult]
-) -> Confirmation:
-    """Try some of the kills in a fresh clone, by the plain command of the check."""
-    killed = [result for result in (*score.noticed, *of_places) if result.status is MutantStatus.KILLED]
-    if request.only is not None or request.trusted or not killed:
+async def _confirmation(request: MutationRequest, first: _Copy, kills: Mapping[MutantResult, int]) -> Confirmation:
+    """Try some of the kills in a fresh clone, by the plain command of the check.
+
+    ``kills`` have the number of tests that run them.
+    """
+    if request.only is not None or request.trusted or not kills:
         return Confirmation()
     # Those that tests noticed by a value say most: the code itself fails on others.
-    by_value = [result for result in killed if not result.crashed] or killed
+    by_value = [kill for kill in kills if not kill.crashed] or list(kills)
+    chosen = random.SystemRandom().sample(by_value, len(by_value))
+    # Each test that fails takes time: of two, the one that fewer tests run comes first.
+    chosen = [min(chosen[at : at + 2], key=lambda kill: kills[kill]) for at in range(0, len(chosen), 2)]
+    chosen += [kill for kill in by_value if kill not in chosen]
     check = limited(request.plan, max(_LEAST_SECONDS, _SLOWER * request.seconds))
     copied = await asyncio.to_thread(_copied, request.context, first.context.scratch.parent.parent)
-    return await confirm(check, copied.context, request.context.tree, by_value)
+    return await confirm(check, copied.context, request.context.tree, chosen)
 
 
 async def _recorded(request: MutationRequest, lanes: list[Lane]) -> RecordedTests:

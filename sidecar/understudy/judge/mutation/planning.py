@@ -17,7 +17,7 @@ from typing import TypeVar
 from understudy.files import durable
 from understudy.judge.mutant_runners.mutant_runs import MutantResult, PlannedRun
 from understudy.model.evidence.checks import MutantStatus
-from understudy.mutants.controls import decoy, sham_mutants
+from understudy.mutants.controls import decoy, other_text, same_bytes
 from understudy.mutants.generate import Mutant, mutants_of, still_parses
 from understudy.mutants.test_code.expectations import other_value
 
@@ -89,6 +89,8 @@ class PlaceChange:
     """The number of the place, as in ``Groups``."""
     only_if_missed: bool
     """It is needless once a test has noticed a mutant of the place."""
+    only_if_noticed: bool
+    """It is needless if no test notices when the place is undone, which comes before."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +164,7 @@ def plan(
     changes: Sequence[PlaceChange] = (),
     shams: bool = True,
 ) -> MutationPlan:
-    """Choose at most ``count`` mutants of the files on executed lines, with three sham mutants among them.
+    """Choose at most ``count`` mutants of the files on executed lines, with a sham mutant among them.
 
     ``lines`` restricts mutants to some lines of the files, such as the changed ones; mutants that are ``first`` are
     chosen before others, and ``groups`` says which lines belong together instead of their function: each gets a mutant
@@ -208,6 +210,7 @@ def plan(
             of_place=True,
             group=change.group,
             only_if_missed=change.only_if_missed,
+            only_if_noticed=change.only_if_noticed,
         )
         for change in changes
     ]
@@ -255,23 +258,39 @@ def _with_shams(
     seed: str,
     compiled: Collection[str],
 ) -> list[PlannedRun]:
-    """Put sham mutants at random places between the others; each runs all tests that any other run has."""
+    """Put a sham mutant and decoys at random places between the others; each runs all tests that any other run has."""
     paths = sorted({run.path for run in (*runs, *of_places) if run.tests})
     if not paths:
         return []
     generator = random.Random(f"{seed} sham")  # noqa: S311 - reproducible by design
     tests = tuple(sorted({test for run in (*runs, *of_places) for test in run.tests}))
     mixed = list(runs)
-    kinds = zip(*(sham_mutants(path, sources[path], seed) for path in paths), strict=True)
-    for of_kind in kinds:
-        path, mutant = generator.choice(list(zip(paths, of_kind, strict=True)))
-        place = generator.randint(0, len(mixed))
-        mixed.insert(place, PlannedRun(path=path, mutant=mutant, tests=tests, sham=True))
+    path = generator.choice(paths)
+    place = generator.randint(0, len(mixed))
+    mixed.insert(place, PlannedRun(path=path, mutant=other_text(path, sources[path], seed), tests=tests, sham=True))
     for path in [path for path in paths if path in compiled][:_MOST_DECOYS]:
         mutant = decoy(sources[path], [run.mutant for run in runs if run.path == path])
         place = generator.randint(0, len(mixed))
         mixed.insert(place, PlannedRun(path=path, mutant=mutant, tests=tests, sham=True, decoy=True))
     return mixed
+
+
+def unchanged_again(
+    runs: Sequence[PlannedRun], results: Iterable[MutantResult], sources: Mapping[str, bytes]
+) -> list[PlannedRun]:
+    """Return a run, after all others, of the tests that noticed something on code that has not changed.
+
+    A test that counts its runs, or that fails at random, fails there, too. None if no sham mutants were planned.
+    """
+    if not any(run.sham for run in runs):
+        return []
+    tests: set[str] = set()
+    for run, result in zip(runs, results, strict=True):
+        if result.noticed:
+            tests.update(result.killers or run.tests)
+    path = runs[0].path
+    mutant = same_bytes(sources[path])
+    return [PlannedRun(path=path, mutant=mutant, tests=tuple(sorted(tests)), sham=True)] if tests else []
 
 
 def score(planned: MutationPlan, results: Iterable[MutantResult]) -> MutationScore:

@@ -10,7 +10,6 @@ import ast
 import difflib
 import os
 import re
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby, zip_longest
@@ -19,6 +18,7 @@ from understudy.git.merge.line_edits import split_lines
 from understudy.model.hunks import FileDiff, Hunk
 from understudy.model.text.path_quoting import unquote
 from understudy.mutants.generate import emptied, functions_of
+from understudy.mutants.python_declarations import python_syntax
 
 _DEFINITION = re.compile(
     rb"\b(func|function|fn|def|class|struct|enum|trait|interface|type)\s+(?:\([^()]*\)\s*)?([^\W\d]\w*)"
@@ -164,6 +164,13 @@ def _without(places: Sequence[Place], before: bytes | None, after: bytes) -> byt
     return None if before is None and not content.strip() else content
 
 
+def replaced_lines(place: Place, before: bytes | None, after: bytes) -> tuple[int, int, bytes]:
+    """Return the first and last byte (exclusive) of the result that a place replaces, and what was there before."""
+    old, new = split_lines(before or b""), split_lines(after)
+    start, end = (sum(map(len, new[:line])) for line in place.new)
+    return start, end, b"".join(old[place.old[0] : place.old[1]])
+
+
 def tested_by(place: Place, after: bytes) -> tuple[int, int, str]:
     """Return the first and last line of the result, from 1, of which a test must run one to notice a place in Python.
 
@@ -173,11 +180,8 @@ def tested_by(place: Place, after: bytes) -> tuple[int, int, str]:
     # Lines that were removed were between these two.
     first, last = (place.new[0], place.new[0] + 1) if gone else (place.new[0] + 1, place.new[1])
     whole = 1, after.count(b"\n") + 1, ""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(after)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = python_syntax(after)
+    if tree is None:
         return whole
     around = [
         node
@@ -261,11 +265,8 @@ def unbound(place: Place, after: bytes, value: bytes = NOTHING) -> list[tuple[st
     """
     if not place.path.endswith(".py"):
         return []
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(after)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = python_syntax(after)
+    if tree is None:
         return []
     # Python ends a line at a lone carriage return, too; git does not.
     lines = after.splitlines(keepends=True)

@@ -26,6 +26,7 @@ from understudy.judge.places.changed_places import (
     is_same_module,
     only_named_again,
     places_of,
+    replaced_lines,
     tested_by,
     unbound,
     undone,
@@ -240,15 +241,19 @@ class ChangedPlaces:
             after = self._read_result(place.path)
             if item.evidence is not None or place.whole or not place.path.endswith(".py") or after is None:
                 continue
+            before = self._read_base(place.source or place.path)
             content = undone([place], self._read_base, self._read_result)[place.path] or b""
             hollows = hollow(place, after)
             if content == after or len(hollows) > _MOST_UNBOUND:
                 continue
             first, last, function = tested_by(place, after)
-            for operator, text in ((_UNDONE, content), *((name, hollowed) for name, hollowed in hollows)):
+            whole = 0, len(after)
+            contents = [(name, *whole, hollowed) for name, hollowed in hollows]
+            contents.insert(0, (_UNDONE, *(replaced_lines(place, before, after) if content else (*whole, b""))))
+            for operator, start, end, text in contents:
                 mutant = Mutant(
-                    start=0,
-                    end=len(after),
+                    start=start,
+                    end=end,
                     text=text,
                     operator=operator,
                     line=first,
@@ -257,7 +262,13 @@ class ChangedPlaces:
                     function=function,
                 )
                 changes.append(
-                    PlaceChange(path=place.path, mutant=mutant, group=number, only_if_missed=not place.removed)
+                    PlaceChange(
+                        path=place.path,
+                        mutant=mutant,
+                        group=number,
+                        only_if_missed=not place.removed,
+                        only_if_noticed=operator != _UNDONE,
+                    )
                 )
         return changes
 
