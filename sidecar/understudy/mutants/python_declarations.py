@@ -40,7 +40,7 @@ _GENERIC = frozenset(
 
 @functools.lru_cache(maxsize=_KEPT_FILES)
 def python_syntax(source: bytes) -> ast.Module | None:
-    """Return the syntax tree of a Python file, which nobody may change; None if Python cannot read it."""
+    """Return the syntax tree of a Python file, which no reader may change; None if Python cannot read it."""
     return _parsed(source)
 
 
