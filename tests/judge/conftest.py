@@ -42,7 +42,7 @@ class FolderTree:
         self.made.append(commit)
         self.path.mkdir(parents=True, exist_ok=True)
         for entry in self.path.iterdir():
-            if entry.name in self._keep:
+            if entry.name in (*self._keep, *self.linked):
                 continue
             if entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry)
@@ -55,6 +55,8 @@ class FolderTree:
             file.chmod(0o755 if name in self.executable else 0o644)
 
     executable: tuple[str, ...] = ()
+    linked: tuple[str, ...] = ()
+    """What is kept, and is a link to the same path of the checkout."""
 
     def now(self) -> dict[str, bytes]:
         return {
@@ -214,6 +216,7 @@ class Project:
             fallback_checks=fallback_checks,
             interpreter=interpreter,
             scratch=self.scratch,
+            linked=[self.checkout / name for name in self.tree.linked],
             reports=reports,
             evidence=evidence or Evidence(),
         )

@@ -62,8 +62,12 @@ class EvidenceRecord:
         variation: Variation | None,
         *,
         bare: bool,
+        fresh: bool = False,
     ) -> None:
-        """Add a run of the current check, or of the whole suite for its sake; ``bare`` is one without the probe."""
+        """Add a run of the current check, or of the whole suite for its sake.
+
+        ``bare`` is one without the probe, ``fresh`` one in a fresh clone.
+        """
         if self._check is None:
             return
         on: RunOn = "result" if commit == self.log.head else "base" if commit == self.log.base else "restored"
@@ -79,6 +83,11 @@ class EvidenceRecord:
                     [
                         *([describe(variation)] if variation is not None else []),
                         *(["without Understudy's report"] if bare else []),
+                        *(
+                            [f"in a fresh clone{'' if outcome.hidden else ' that can see your checkout'}"]
+                            if fresh
+                            else []
+                        ),
                     ]
                 ),
                 exit_code=outcome.code,

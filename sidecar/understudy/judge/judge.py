@@ -91,6 +91,8 @@ class JudgeRequest:
     spare_slot: Callable[[], SpareSlot | None] | None = None
     """See ``CheckContext``."""
     program_limits: ProgramLimits = field(default_factory=ProgramLimits)
+    linked: Sequence[Path] = ()
+    """The items of the checkout that the worktree links to."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,6 +224,7 @@ class _Judge:
             mark=request.delegation_id,
             spare_slot=request.spare_slot,
             limits=limits_of(request.program_limits),
+            linked=tuple(request.linked),
         )
         if request.checks or self._writes_tests:
             setting, note = with_interpreter(setting, request.interpreter)
@@ -377,7 +380,7 @@ class _Judge:
             outcome = in_clone.pop() if bare and in_clone else None
             if outcome is None or not outcome.green:
                 return await self._once(plan, self._request.head, bare=bare)
-            self._record.ran(plan, self._request.head, outcome, None, bare=True)
+            self._record.ran(plan, self._request.head, outcome, None, bare=True, fresh=True)
             return outcome
 
         self._tell(plan.check, f"running it again{about(last.seconds)}")

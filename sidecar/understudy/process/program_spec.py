@@ -59,13 +59,29 @@ class AccessProfile(msgspec.Struct, frozen=True):
     """The folders that it may change."""
     readable: tuple[Path, ...] | None = None
     """The folders that it may see."""
+    hidden: tuple[Path, ...] = ()
+    """Folders that it finds empty."""
+    shown: tuple[Path, ...] = ()
+    """What it still finds in hidden folders. A folder that is both is hidden."""
     network: bool = True
     """Whether it may use the network, that of this machine included."""
 
     @property
     def restricted(self) -> bool:
         """Whether it may do less than the user."""
-        return self.writable is not None or self.readable is not None or not self.network
+        return self.writable is not None or self.readable is not None or bool(self.hidden) or not self.network
+
+    def covers(self) -> list[tuple[Path, bool]]:
+        """Return the hidden folders and what is shown in them (True), each before what is in it."""
+        # An item that is a link is shown in its place, whatever it leads to.
+        places = {Path(os.path.realpath(item.parent), item.name): True for item in self.shown if item.exists()}
+        places |= {Path(os.path.realpath(folder)): False for folder in self.hidden if folder.is_dir()}
+        covers: dict[Path, bool] = {}
+        for place, is_shown in sorted(places.items()):
+            around = next((covers[parent] for parent in place.parents if parent in covers), True)
+            if is_shown is not around:
+                covers[place] = is_shown
+        return list(covers.items())
 
 
 OWN = AccessProfile(Role.UNDERSTUDY)

@@ -17,6 +17,7 @@ from understudy.judge.runs.runner_registry import PreparedCheck
 from understudy.model.evidence.checks import Check, MutantStatus
 from understudy.model.verdicts import Reservation, Verdict
 from understudy.mutants.generate import mutants_of
+from understudy.process.programs.children import why_nothing_is_hidden
 
 SNAPSHOT = """\
 import json, os, pathlib, tempfile
@@ -49,12 +50,37 @@ async def test_a_snapshot_that_a_test_writes_itself_notices_nothing(
     assert "in a fresh clone, a small change in line 2 of calc.py makes no test fail" in judged.only.tampered[0]
 
 
-async def test_a_committed_snapshot_is_honest(project: Any) -> None:
-    text = SNAPSHOT.format(place="pathlib.Path(__file__).parent")
-    judged = await project.judge(
-        {"test_calc.py": text, "tests/add.json": "[3, 10]", "add.json": "[3, 10]"}, writes=["*"]
-    )
+@pytest.mark.parametrize("place", ["committed", "linked"])
+async def test_a_snapshot_that_was_there_before_is_honest(project: Any, place: str) -> None:
+    for folder in (project.checkout / "linked", project.tree.path):
+        folder.mkdir(parents=True)
+    (project.checkout / "linked" / "add.json").write_text("[3, 10]")
+    (project.tree.path / "linked").symlink_to(project.checkout / "linked")
+    project.tree.linked = ("linked",)
+    text = SNAPSHOT.format(place=f"pathlib.Path(__file__).parent / '{place}'")
+    judged = await project.judge({"test_calc.py": text, "committed/add.json": "[3, 10]"}, writes=["*"])
     assert judged.verdict is Verdict.VERIFIED, judged.notes
+
+
+COPY = """\
+import contextlib, pathlib, types
+import calc
+
+def test_add():
+    before = types.ModuleType("before")
+    with contextlib.suppress(OSError):
+        exec(pathlib.Path({place!r}, "calc.py").read_text(), before.__dict__)
+        assert [calc.add(1, 2), calc.add(5, 5)] == [before.add(1, 2), before.add(5, 5)]
+"""
+
+
+async def test_a_comparison_with_the_checkout_notices_nothing(project: Any) -> None:
+    if why := await why_nothing_is_hidden():
+        pytest.skip(why)
+    judged = await project.judge({"test_calc.py": COPY.format(place=str(project.checkout))})
+    assert judged.verdict is Verdict.UNVERIFIED
+    assert Reservation.TAMPERED in judged.said
+    assert "in a fresh clone, a small change in line 2 of calc.py makes no test fail" in judged.only.tampered[0]
 
 
 CALC = "def add(a, b):\n    return a + b\n"
@@ -73,6 +99,8 @@ def test_add():
 @pytest.mark.parametrize(
     ("text", "confirmed", "unchanged_fails"),
     [
+        pytest.param(COPY, False, False, id="another copy"),
+        pytest.param(COPY.replace("OSError", "TypeError"), False, True, id="a copy that must be there"),
         pytest.param(GIT, False, False, id="the committed code"),
         pytest.param("import calc\n\ndef test_add():\n    assert calc.add(1, 2) == 3\n", True, False, id="honest"),
         pytest.param(
@@ -106,7 +134,7 @@ async def test_the_mutant_is_the_commit(
         (tmp_path / folder).mkdir(exist_ok=True)
     for folder in ("original", "copy"):
         (tmp_path / folder / "calc.py").write_text(CALC)
-        (tmp_path / folder / "test_calc.py").write_text(text)
+        (tmp_path / folder / "test_calc.py").write_text(text.replace("{place!r}", repr(str(tmp_path / "original"))))
     tree = tmp_path / "copy"
     commit = ["-c", "user.name=a", "-c", "user.email=a@example.invalid", "commit", "-qm", "Base"]
     for arguments in (["init", "-q"], ["add", "."], commit):

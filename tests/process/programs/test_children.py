@@ -22,7 +22,7 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process import call_checks, identity
 from understudy.process.call_checks import base_environment
 from understudy.process.program_spec import AccessProfile, Role
-from understudy.process.programs.children import Child, run, start
+from understudy.process.programs.children import Child, run, start, why_nothing_is_hidden
 
 HERE = Path(__file__).parents[1]
 LEVELS = pytest.mark.parametrize("confinement", [Confinement.NAMESPACE, Confinement.NONE])
@@ -511,7 +511,7 @@ async def test_a_level_that_does_not_exist_yet_is_refused(tmp_path, level):
     assert caught.value.kind is ErrorKind.ISOLATION_UNAVAILABLE
 
 
-@pytest.mark.parametrize("restriction", [{"network": False}, {"writable": ()}, {"readable": ()}])
+@pytest.mark.parametrize("restriction", [{"network": False}, {"writable": ()}, {"readable": ()}, {"hidden": (HERE,)}])
 async def test_a_restriction_that_cannot_be_held_is_refused(tmp_path, restriction):
     access = AccessProfile(Role.AGENT, **restriction)
     restricted = msgspec.structs.replace(
@@ -540,6 +540,53 @@ async def test_a_machine_without_user_namespaces_refuses_restrictions_and_runs_t
     assert b'"line": "ran"' in answers["free"].stdout, answers["free"].stderr
     assert b"isolation_unavailable" in answers["restricted"].stdout
     assert b"ran" not in answers["restricted"].stdout
+
+
+LOOK = """
+import ctypes, os, sys
+for path in sys.argv[1:]:
+    print(path, sorted(os.listdir(path)) if os.path.isdir(path) else open(path).read() if os.path.exists(path) else None)
+    try:
+        open(os.path.join(path, "written"), "w").close()
+        print("written")
+    except OSError:
+        pass
+print(os.getuid() == int(os.environ["ME"]), ctypes.CDLL(None).umount2(sys.argv[1].encode(), 2))
+"""
+
+
+async def test_hidden_folders_are_empty_but_for_what_is_shown_and_stay_so(tmp_path):
+    if why := await why_nothing_is_hidden():
+        pytest.skip(why)
+    checkout, elsewhere, link = tmp_path / "checkout", tmp_path / "elsewhere", tmp_path / "link"
+    for folder in (checkout / ".venv" / "lib", checkout / "src" / "deep", elsewhere):
+        folder.mkdir(parents=True)
+        (folder / "file").write_text("text")
+    (checkout / ".env").write_text("A=1")
+    (checkout / "packages").symlink_to(elsewhere)
+    link.symlink_to(checkout)
+    access = AccessProfile(
+        Role.CHECK,
+        # One that is in another, one by a link, and one that is not there.
+        hidden=(checkout / "src", link, checkout / ".venv" / "lib", tmp_path / "missing"),
+        shown=(checkout / ".venv", link / ".env", checkout / "packages", checkout, elsewhere, checkout / "missing"),
+    )
+    places = (checkout, checkout / ".venv", checkout / ".venv/lib", checkout / ".env", elsewhere)
+    argv = python(LOOK, *map(str, places))
+    look = program(argv, checkout / ".venv", base_environment({"ME": str(os.getuid())}))
+    done = await run(msgspec.structs.replace(look, access=access), timeout_seconds=20)
+    assert done.stdout.decode().splitlines() == [
+        f"{checkout} ['.env', '.venv', 'packages']",
+        f"{checkout / '.venv'} ['lib']",
+        "written",
+        f"{checkout / '.venv/lib'} []",
+        f"{checkout / '.env'} A=1",
+        f"{elsewhere} ['file']",
+        "written",
+        "True -1",
+    ], done.stderr
+    assert (checkout / "src" / "deep" / "file").is_file(), "what is hidden is still there"
+    assert not (checkout / "written").exists()
 
 
 async def test_only_what_is_restricted_is_restricted(tmp_path):

@@ -2,7 +2,8 @@
 
 A test that compares the code with a snapshot it wrote itself, with a file in a cache, or with ``git show HEAD`` fails
 on mutants only because the unchanged code ran there before. In a fresh clone, with a new home and a new folder for
-temporary files, by the plain command of the check, such a test passes on the mutant.
+temporary files, by the plain command of the check, such a test passes on the mutant. Where the machine has mount
+namespaces, the user's checkout and everything else of the judging is hidden there.
 """
 
 from __future__ import annotations
@@ -20,13 +21,16 @@ from pathlib import Path
 
 import msgspec
 
-from understudy.git import command
+from understudy.git import command, repository
+from understudy.journal import delegation_folder
 from understudy.judge.injected.understudy_tree import CopiedTree
 from understudy.judge.mutant_runners.mutant_runs import MutantResult
 from understudy.judge.runs.check_run import CheckContext, CheckOutcome, run_once, temporary_folder
 from understudy.judge.runs.judged_tree import file_replaced, read_file
 from understudy.judge.runs.runner_registry import PreparedCheck
+from understudy.model.errors import UnderstudyError
 from understudy.mutants.controls import other_text
+from understudy.process.programs.children import why_nothing_is_hidden
 
 _MOST_TRIED = 3
 _TOOLS = {
@@ -75,6 +79,8 @@ async def confirm(
     """
     clone = _FreshClone(plan, copied, original)
     await asyncio.to_thread(clone.make)
+    if not await why_nothing_is_hidden():
+        await asyncio.to_thread(clone.hide_judging)
     unconfirmed: list[MutantResult] = []
     unchanged: CheckOutcome | None = None
     confirmed = 0
@@ -99,8 +105,19 @@ class _FreshClone:
         self._plan = plan
         self._copied = copied
         self._original = original
+        self._hidden: tuple[Path, ...] = ()
         self._state: CopiedTree
         self._has_history = (copied.tree / ".git").is_dir()
+
+    def hide_judging(self) -> None:
+        """Hide the user's checkout, other copies of the result, and the files of Understudy from the runs."""
+        copied = self._copied
+        history = None
+        with contextlib.suppress(UnderstudyError):
+            history = repository.locate(copied.workspace).common_dir
+        checkout = (copied.workspace, *([history] if history is not None else []))
+        copies = copied.scratch.parents[1]
+        self._hidden = (*checkout, self._original, copies, copied.temporary, delegation_folder.state_root())
 
     def make(self) -> None:
         """Remove the history, and remember the state of the other files."""
@@ -136,7 +153,7 @@ class _FreshClone:
         async with temporary_folder(self._copied.scratch) as temporary, temporary_folder(self._copied.scratch) as home:
             # What a compiler keeps is of the code that it compiled last, and may have the time of this one.
             scratch = Path(await asyncio.to_thread(tempfile.mkdtemp, dir=self._copied.scratch))
-            context = dataclasses.replace(self._copied, temporary=temporary, scratch=scratch)
+            context = dataclasses.replace(self._copied, temporary=temporary, scratch=scratch, hidden=self._hidden)
             check = self._plan.check
             environment = empty_home(home) | (check.env or {})
             plan = dataclasses.replace(self._plan, check=msgspec.structs.replace(check, env=environment))

@@ -290,9 +290,8 @@ class MutationEvidence:
             text = f"Tests of {name} fail when the text of the code changes, but not what it does{_listed(looking)}."
             finding.reservations.append((Reservation.LOOKS_AT_SOURCE, text))
         if outcome.in_fresh_clone is not None and not outcome.in_fresh_clone.green:
-            text = (
-                f"The tests of {name} do not pass in a fresh clone of the result, so what they notice is not confirmed."
-            )
+            where = f"a fresh clone of the result{', without your checkout' if outcome.in_fresh_clone.hidden else ''}"
+            text = f"The tests of {name} do not pass in {where}, so what they notice is not confirmed."
             finding.reservations.append((Reservation.NOT_MUTATION_TESTED, text))
         if outcome.looks_at_source:
             text = f"In a fresh clone, tests of {name} fail when the text of the code changes, but not what it does."

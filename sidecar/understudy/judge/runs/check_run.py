@@ -112,12 +112,29 @@ class CheckContext:
     """Takes a slot for runs beside the first one, and may block; None: there are never more runs at the same time."""
     limits: TreeLimits = field(default_factory=limits_of)
     """The limits of each program."""
+    linked: tuple[Path, ...] = ()
+    """The items of the checkout that the tree links to."""
+    hidden: tuple[Path, ...] = ()
+    """Folders that programs find empty, except for the tree and what they need to run."""
 
     def program(
         self, argv: Sequence[str], cwd: Path, environment: Mapping[str, str], role: Role = Role.CHECK
     ) -> Program:
         """Return a program that runs tests."""
-        return Program(argv, cwd, environment, AccessProfile(role), mark=self.mark, limits=self.limits)
+        shown = self._needed(argv, environment) if self.hidden else ()
+        access = AccessProfile(role, hidden=self.hidden, shown=shown)
+        return Program(argv, cwd, environment, access, mark=self.mark, limits=self.limits)
+
+    def _needed(self, argv: Sequence[str], environment: Mapping[str, str]) -> tuple[Path, ...]:
+        """Return the tree and what a program needs: what its command and environment name, and what is installed."""
+        named = [*argv, *(path for value in environment.values() for path in value.split(os.pathsep))]
+        installed = self.facts.prefixes if self.facts is not None else ()
+        return (
+            self.tree,
+            self.scratch,
+            *self.linked,
+            *(Path(path) for path in (*installed, *named) if path[:1] == "/"),
+        )
 
     @property
     def checkout(self) -> Checkout:
@@ -176,6 +193,8 @@ class CheckOutcome:
     """What it shows about single tests, from the probe, the runner's report or its output."""
     printed: Counts | None = None
     """The counts in its output, or in the report that its runner writes; None if there are none."""
+    hidden: bool = False
+    """Whether folders were hidden from it."""
 
     @property
     def listed(self) -> bool:
@@ -274,6 +293,7 @@ async def run_once(
         output=text if reason is None else f"{text}\n{reason}".strip(),
         observed=_observed(plan, report, counts, completed, (output, setting.tree), green=green),
         printed=own_counts or printed_counts(completed.stdout, completed.stderr),
+        hidden=bool(setting.hidden),
     )
 
 

@@ -1,7 +1,8 @@
 """Run a process tree in a PID namespace, and where its access is restricted, in others.
 
 Then there is no network but a loopback of its own, all file systems are read-only except some folders, and the program
-has no capabilities, so it cannot undo that.
+has no capabilities, so it cannot undo that. A program from which only folders are hidden keeps its capabilities, if it
+has some, except the one to mount.
 """
 
 import _signal as signal  # type: ignore[import-not-found]  # "signal" imports enum: 6 ms of every start
@@ -27,6 +28,7 @@ from .linux import (
     PR_SET_PDEATHSIG,
     allow_writing,
     clone,
+    cover,
     map_ids,
     mount,
     prctl,
@@ -51,10 +53,10 @@ def run(call: Call, control: int, wake: int) -> str:
     bond_read, bond_write = os.pipe()
     ready_read, ready_write = os.pipe()
     flags = CLONE_NEWPID | CLONE_NEWNS
-    if call.restricted:
+    if call.powerless:
         flags |= CLONE_NEWIPC | (0 if call.network else CLONE_NEWNET)
     # In a user namespace of its own, and not as its root, the program has no capabilities.
-    init, reason, ids = -1 if call.restricted else clone(number, flags), "", None
+    init, reason, ids = -1 if call.powerless else clone(number, flags), "", None
     if init < 0:
         ids = os.getuid(), os.getgid()  # a user namespace has no ids until they are mapped
         init = clone(number, flags | CLONE_NEWUSER)
@@ -104,12 +106,14 @@ def be_init(call: Call, control: int, bond: int, ready: int, ids: tuple[int, int
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     try:
         if ids is not None:
-            map_ids(*ids, as_root=not call.restricted)
+            map_ids(*ids, as_root=not call.powerless)
         # Mounts and unmounts of the host propagate here; ours do not propagate to the host.
         mount(b"none", b"/", None, MS_REC | MS_SLAVE)
         # The name tells a process inside where it is, whatever it does to its environment and its parents.
         name = MOUNT.encode() + os.environb.get(b"UNDERSTUDY_DELEGATION", b"")
         mount(name, b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+        if call.covers:
+            cover(call.covers)
         if call.read_only:
             allow_writing(call.writable)
     except OSError as error:

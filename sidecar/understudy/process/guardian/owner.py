@@ -246,7 +246,8 @@ def encode_call(path: str, program: Program, marks: Mapping[str, str]) -> bytes:
     writable = [str(folder) for folder in access.writable or ()]
     fields = [program.confinement.value, path, str(program.cwd), str(limits.memory_bytes), str(limits.processes)]
     fields += ["" if access.writable is None else "read-only", "network" if access.network else ""]
-    for group in (rlimits, writable, program.argv):
+    covers = [f"{'+' if shown else '-'}{path}" for path, shown in access.covers()]
+    for group in (rlimits, writable, covers, program.argv):
         fields += [str(len(group)), *group]
     fields += [f"{name}={value}" for name, value in {**program.environment, **marks}.items()]
     body = b"\0".join(os.fsencode(field) for field in fields)

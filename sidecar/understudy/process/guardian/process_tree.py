@@ -34,13 +34,15 @@ class Call:
         """Split a frame of ``encode_call``."""
         self.confinement, self.program, self.folder, memory, processes, read_only, network, *rest = frame.split(b"\0")
         self.read_only, self.network = bool(read_only), bool(network)
-        self.restricted = self.read_only or not self.network
         groups: list[list[bytes]] = []
-        for _ in range(3):
+        for _ in range(4):
             count = int(rest[0])
             groups.append(rest[1 : count + 1])
             rest = rest[count + 1 :]
-        rlimits, self.writable, self.argv = groups
+        rlimits, self.writable, covers, self.argv = groups
+        self.covers = [(cover[1:], cover[:1] == b"+") for cover in covers]
+        self.powerless = self.read_only or not self.network
+        self.restricted = self.powerless or bool(covers)
         self.environment = dict(entry.split(b"=", 1) for entry in rest)
         self.rlimits = [(name.decode(), int(value)) for name, value in (entry.split(b"=") for entry in rlimits)]
         self.bounds = Bounds(

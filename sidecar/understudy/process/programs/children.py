@@ -31,13 +31,13 @@ from typing import Self
 from understudy.model.confinement import Confinement, Sandbox
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process import identity
-from understudy.process.call_checks import check_call, start_failure
+from understudy.process.call_checks import base_environment, check_call, start_failure
 from understudy.process.guardian.linux import LINUX, children_of
 from understudy.process.guardian.marked_processes import CHILD_MARK, MARK
 from understudy.process.guardian.owner import LEVELS, Exit, GuardianProcess, encode_call
 from understudy.process.identity import Identity
 from understudy.process.pipes import CappedFile, Input, Output, Tail
-from understudy.process.program_spec import Program, failed_at_file, limit_error
+from understudy.process.program_spec import AccessProfile, Program, Role, failed_at_file, limit_error
 from understudy.process.unguarded import Completed
 
 __all__ = ["Child", "Completed", "Exit", "run", "start"]
@@ -49,6 +49,7 @@ _OUTPUT_PIPE_BYTES = 512 * 1024
 """A prompt of 256 KiB that a program repeats fits. Not more: the kernel limits the sum of a user's pipes."""
 _BEYOND_GRACE_SECONDS = 0.5
 """A guardian that has not finished this long after the grace period is killed itself."""
+_PROBE_SECONDS = 20.0
 _RUN_GRACE_SECONDS = 2.0
 """Seconds between SIGTERM and SIGKILL when ``run`` reaches its time limit."""
 
@@ -181,6 +182,8 @@ class Child:
 
 
 _observer: Callable[[Identity, bool], None] | None = None
+_nothing_is_hidden: str | None = None
+"""Why no folder can be hidden; None: not asked yet."""
 
 
 def on_child_change(observer: Callable[[Identity, bool], None] | None) -> None:
@@ -201,6 +204,22 @@ async def start(program: Program) -> Child:
     """
     child, _ = await _start(program)
     return child
+
+
+async def why_nothing_is_hidden() -> str:
+    """Return why this machine cannot hide folders from a program; empty if it can. It is asked only once."""
+    global _nothing_is_hidden  # noqa: PLW0603 - one machine
+    if _nothing_is_hidden is None:
+        access = AccessProfile(Role.UNDERSTUDY, hidden=(Path(__file__).parent,))
+        program = Program([sys.executable, "-I", "-S", "-c", ""], Path("/"), base_environment(), access)
+        try:
+            await run(program, timeout_seconds=_PROBE_SECONDS)
+            _nothing_is_hidden = ""
+        except UnderstudyError as error:
+            if error.kind is not ErrorKind.ISOLATION_UNAVAILABLE:
+                raise
+            _nothing_is_hidden = error.message
+    return _nothing_is_hidden
 
 
 async def run(

@@ -159,7 +159,8 @@ def _isolation(caller: Caller) -> messages.DoctorCheck:
             message += " They have no sandbox: they have your permissions."
         return _found(message)
     return _found(
-        f"No process namespace ({why}): killing a worker and its guardian at once may orphan an agent process.",
+        f"No process namespace ({why}): killing a worker and its guardian at once may orphan an agent process. Tests "
+        "that compare a result with your checkout are not exposed.",
         ok=not sys.platform.startswith("linux"),
         hint="In a container, run an init process (`--init`) and allow user namespaces.",
     )

@@ -110,6 +110,7 @@ class Judging:
                 sample=sample,
                 after_check=self._outside.after_check,
                 program_limits=spec.program_limits,
+                linked=run.worktree.linked(),
                 spare_slot=functools.partial(launcher.spare_slot, run.state, spec.slots),
             ),
             emit,
