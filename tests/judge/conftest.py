@@ -159,6 +159,8 @@ class Project:
         self.tree = FolderTree(root / "trees" / "1")
         self.scratch = root / "scratch"
         self.base: Files = {}
+        self.events: list[Event] = []
+        """What was emitted since the last judging began."""
         self.libraries: Path | None = None
 
     def has(self, files: Files) -> Project:
@@ -195,7 +197,7 @@ class Project:
             self.environment()
         if recipe == "tests" and writes is None:
             writes = TEST_GLOBS
-        events: list[Event] = []
+        self.events = events = []
         request = JudgeRequest(
             delegation_id="20261121-004512-tests",
             recipe=Recipe(

@@ -180,10 +180,14 @@ class _Judge:
                 text = f"Changed code asks whether tests run it: {name_list(aware)}."
                 self._findings.reserve((Reservation.CHECK_CHANGED, text))
         results = []
-        for plan in plans:
-            results.append(await self._run(plan))
-            if request.after_check is not None:
-                await request.after_check(results[-1])
+        try:
+            for plan in plans:
+                results.append(await self._run(plan))
+                if request.after_check is not None:
+                    await request.after_check(results[-1])
+        except asyncio.CancelledError:
+            self._places.stop()
+            raise
         if not any(result.required for result in results):
             self._findings.reservations.add(Reservation.NO_CHECKS)
         elif self._repairs and not self._repaired and any(result.ok for result in results if result.required):

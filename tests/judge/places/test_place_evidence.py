@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -126,6 +127,24 @@ async def test_each_place_of_a_result_has_evidence_of_its_own(project: Any) -> N
     [fact] = [fact.text for fact in result.facts if fact.reservation is Reservation.CHANGE_NOT_TESTED]
     assert "changed places are tested. Not: " in fact
     assert "`halve` (no test runs it)" in fact
+
+
+async def test_a_judging_that_is_stopped_leaves_no_place_out(project: Any) -> None:
+    text = edited(MONEY, ("def total(items):\n", "# Sums up.\ndef total(items, start=0):\n"))
+    judging = asyncio.create_task(judged(project, {"money.py": text}))
+    while not any(isinstance(event, PlacesJudged) for event in project.events):
+        assert not judging.done()
+        await asyncio.sleep(0.01)
+    judging.cancel()
+    await asyncio.wait([judging])
+    told: list[ChangedPlace] = []
+    for event in project.events:
+        told = merged(told, event.places) if isinstance(event, PlacesJudged) else told
+    assert {place.evidence: place.why for place in told} == {
+        "same": "nothing that runs changed",
+        "unlooked": "the checks were stopped",
+    }
+    assert len({place.hunk for place in told}) == 1, "a hunk is tested if all its places are"
 
 
 @pytest.mark.heavy

@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+import msgspec
+
 from understudy.judge.base_runs import earlier_tests
 from understudy.judge.deciding import deciding_files
 from understudy.judge.mutant_runners.mutant_runs import MutantResult, PlannedRun, about
@@ -184,6 +186,17 @@ class ChangedPlaces:
         if places:
             self._reported |= places
             self._report(list(places.values())[:MOST_LISTED], len(self._judged or ()))
+
+    def stop(self) -> None:
+        """Report the places of which nothing was said yet: what was found in others says nothing about their hunks."""
+        judged = self._judged or ()
+        left = {number: item.as_place() for number, item in enumerate(judged) if number not in self._reported}
+        self._report_places(
+            {
+                number: msgspec.structs.replace(place, evidence=PlaceEvidence.UNLOOKED, why="the checks were stopped")
+                for number, place in left.items()
+            }
+        )
 
     def conclude(self) -> tuple[list[tuple[Reservation, str]], list[ChangedPlace]]:
         """Return what the places leave open, and all of them; nothing if no check passed."""
