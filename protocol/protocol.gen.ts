@@ -2021,6 +2021,13 @@ export interface UnsubscribeParams {
   id?: string | null;
 }
 
+/** Cancel a delegation. */
+export interface CancelParams {
+  id: string;
+  /** Only stop the checks of its result: it ends with what they have shown so far, and can be decided on. */
+  onlyChecks?: boolean;
+}
+
 /** Show the terminal of an agent that runs in tmux. */
 export interface AttachParams {
   id: string;
@@ -3315,7 +3322,7 @@ export interface Requests {
   /** Stop sending events. */
   "understudy/delegations/unsubscribe": { params: UnsubscribeParams; result: EmptyResult };
   /** Cancel a delegation within five seconds; its partial work is kept. Idempotent. A run cancels only its own. */
-  "understudy/delegations/cancel": { params: IdParams; result: Delegation };
+  "understudy/delegations/cancel": { params: CancelParams; result: Delegation };
   /** Return the command that shows the terminal of an agent that runs in tmux. */
   "understudy/delegations/attach": { params: AttachParams; result: AttachResult };
   /** Create an empty group of delegations. */

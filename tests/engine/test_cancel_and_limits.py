@@ -14,6 +14,7 @@ from project_python import project_python
 from wait_until import LIMITS, until
 
 from understudy.journal import delegation_folder, worker_files
+from understudy.model.errors import ErrorKind, UnderstudyError
 
 ENDLESS = f"600.{os.getpid()}"
 
@@ -109,6 +110,55 @@ def test_cancel_while_checks_run(project):
     assert done.verdict == "cancelled"
     assert nothing_left()
     assert [stat.path for stat in done.result.files] == ["new.txt"]
+
+
+def test_checks_are_stopped_and_what_they_showed_is_decided_on(project):
+    project.settings(f"""
+        [environment]
+        python = "{project_python()}"
+
+        [[checks]]
+        name = "quick"
+        argv = ["true"]
+
+        [[checks]]
+        name = "endless"
+        argv = ["sleep", "{ENDLESS}"]
+    """)
+    project.program("quick", "pathlib.Path('NOTES.md').write_text('x')\nsay(type='result', ok=True, text='done')")
+    identifier = project.start("implement", delegator="quick", task="x")
+    until(sleepers)
+    decision = {"path": "NOTES.md", "decision": "accept"}
+    with pytest.raises(UnderstudyError) as refused:
+        project.call("delegations/decide", id=identifier, decisions=[decision])
+    assert f"understudy cancel {identifier} --checks" in refused.value.hint
+    done = project.call("delegations/cancel", id=identifier, onlyChecks=True)
+    assert (done.verdict, done.reservations) == ("unverified", ["not_mutation_tested"])
+    assert [(check.name, check.ok) for check in done.checks] == [("quick", True)]
+    assert [fact.text for fact in done.reservation_facts] == ["The checks were stopped before they had ended."]
+    assert nothing_left()
+    assert len(finished(project, identifier)) == 1
+    [file] = project.call("delegations/diff", id=identifier).files
+    assert [hunk.tested for hunk in file.hunks] == [True]
+    project.call("delegations/decide", id=identifier, decisions=[decision])
+    assert (project.top / "NOTES.md").read_text() == "x"
+    assert project.call("delegations/cancel", id=identifier, onlyChecks=True).verdict == "unverified", "idempotent"
+
+
+def test_a_stop_of_checks_does_not_stop_an_agent(slow):
+    identifier = slow.start("implement", delegator="slow", task="half")
+    at_work(slow, identifier)
+    with pytest.raises(UnderstudyError) as refused:
+        slow.call("delegations/cancel", id=identifier, onlyChecks=True)
+    assert refused.value.kind is ErrorKind.CONFLICT
+    # A request that comes too late: the checks have ended, and a round began.
+    folder = delegation_folder.open_folder(identifier)
+    worker_files.append_request(folder, worker_files.Cancel(by="test", at="9999", only_checks=True))
+    heard = len(slow.events(identifier))
+    slow.call("delegations/say", id=identifier, text="hello")
+    until(lambda: len(slow.events(identifier)) > heard, "the worker has read both requests")
+    assert slow.call("delegations/get", id=identifier).state == "running"
+    assert slow.call("delegations/cancel", id=identifier).verdict == "cancelled"
 
 
 def test_the_total_limit_ends_it(slow):

@@ -350,6 +350,13 @@ class IdParams(Strict, kw_only=True):
     id: str
 
 
+class CancelParams(IdParams, kw_only=True):
+    """Cancel a delegation."""
+
+    only_checks: bool = False
+    """Only stop the checks of its result: it ends with what they have shown so far, and can be decided on."""
+
+
 class AttachParams(IdParams, kw_only=True):
     """Show the terminal of an agent that runs in tmux."""
 

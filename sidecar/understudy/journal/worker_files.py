@@ -156,6 +156,8 @@ class Cancel(msgspec.Struct, tag="cancel", tag_field="type", rename="camel", omi
 
     by: str
     at: str = ""
+    only_checks: bool = False
+    """Stop the checks of a result, which the delegation then ends with; without effect while its agent works."""
 
 
 class Answer(msgspec.Struct, tag="answer", tag_field="type", rename="camel", omit_defaults=True, kw_only=True):

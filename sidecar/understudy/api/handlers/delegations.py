@@ -187,14 +187,14 @@ def unsubscribe(caller: Caller, params: messages.UnsubscribeParams) -> messages.
     return messages.EmptyResult()
 
 
-def cancel(caller: Caller, params: messages.IdParams) -> Delegation:
+def cancel(caller: Caller, params: messages.CancelParams) -> Delegation:
     """Cancel a delegation within five seconds; its partial work is kept. Idempotent. A run cancels only its own.
 
-    It has finished when this returns.
+    It has finished when this returns. With ``onlyChecks``, its agent must have ended: ``conflict``.
     """
     folder = folder_of(params.id)
     caller.refuse_inside_runs(f"Cancelling {folder.id}", except_in=_delegated_by(folder))
-    return supervision.cancel(folder, by=caller.name, at=timestamp())
+    return supervision.cancel(folder, by=caller.name, at=timestamp(), only_checks=params.only_checks)
 
 
 def _delegated_by(folder: delegation_folder.Folder) -> Iterator[str]:

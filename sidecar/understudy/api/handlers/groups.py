@@ -139,7 +139,7 @@ def cancel(caller: Caller, params: messages.IdParams) -> messages.GroupResult:
             tried.add(member)
             try:
                 with _skip_removed():
-                    delegations.cancel(caller, messages.IdParams(id=member))
+                    delegations.cancel(caller, messages.CancelParams(id=member))
             except UnderstudyError as error:
                 failure = failure or error
     if failure is not None:

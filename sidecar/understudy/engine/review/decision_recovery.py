@@ -153,7 +153,12 @@ def unfinished(identifier: str, state: State) -> UnderstudyError:
     return UnderstudyError(
         ErrorKind.CONFLICT,
         f"{identifier} is {state}.",
-        hint=f"Wait until it has finished (understudy wait {identifier}), or cancel it: understudy cancel {identifier}",
+        hint=f"Wait until it has finished (understudy wait {identifier}), or "
+        + (
+            f"stop its checks and decide on what they have shown: understudy cancel {identifier} --checks"
+            if state is State.CHECKING
+            else f"cancel it: understudy cancel {identifier}"
+        ),
     )
 
 

@@ -9,7 +9,7 @@ from understudy.journal import change_notifications, delegation_folder, reader, 
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.writing import dead_workers
 from understudy.model.delegation.delegations import Delegation
-from understudy.model.errors import UnderstudyError
+from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
 from understudy.model.verdicts import Verdict
 from understudy.store import store
@@ -84,19 +84,36 @@ def has_ended(folder: Folder) -> bool:
     return current(folder, raise_problem=True).state is State.FINISHED and not worker_files.is_held(folder)
 
 
-def cancel(folder: Folder, *, by: str, at: str) -> Delegation:
-    """Cancel a delegation and wait for its end. Raises ``timed_out`` when its worker cannot be killed."""
+def cancel(folder: Folder, *, by: str, at: str, only_checks: bool = False) -> Delegation:
+    """Cancel a delegation, or only the checks of its result, and wait for its end.
+
+    Raises ``timed_out`` when its worker cannot be killed, ``conflict`` if only its checks are meant and none run.
+    """
     if _ended(folder):
         return reader.load(folder)
-    worker_files.append_request(folder, worker_files.Cancel(by=by, at=at))
+    if only_checks:
+        _require_checks(folder)
+    worker_files.append_request(folder, worker_files.Cancel(by=by, at=at, only_checks=only_checks))
     with change_notifications.ChangeListener() as listener:
         change_notifications.wait_for(lambda: _ended_or_dequeued(folder), listener, CANCEL_SECONDS)
     if reader.load(folder).state is not State.FINISHED or worker_files.is_held(folder):
+        if only_checks:
+            _require_checks(folder)
         dead_workers.end_and_finish(folder, Verdict.CANCELLED)
     root = delegation_folder.state_root()
     launcher.leave(root, folder.id)
     launcher.start_waiting(root)
     return reader.load(folder)
+
+
+def _require_checks(folder: Folder) -> None:
+    state = reader.load(folder).state
+    if state not in {State.CHECKING, State.FINISHED}:
+        raise UnderstudyError(
+            ErrorKind.CONFLICT,
+            f"{folder.id} is {state}: none of its checks runs.",
+            hint=f"To stop its agent, too: understudy cancel {folder.id}",
+        )
 
 
 def _ended_or_dequeued(folder: Folder) -> bool:

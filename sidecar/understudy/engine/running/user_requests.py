@@ -299,21 +299,25 @@ class StopRequests:
         folder: Folder,
         *,
         take: Callable[[Sequence[Item]], None],
+        checking: Callable[[], bool],
         parent: str | None,
         since: str,
     ) -> None:
         """Hear nothing yet.
 
-        ``take`` gets every new line, ``parent`` is the delegation with which this one ends, and cancels from before
-        ``since`` were meant for something else.
+        ``take`` gets every new line, ``checking`` says whether checks run, ``parent`` is the delegation with which this
+        one ends, and cancels from before ``since`` were meant for something else.
         """
         self.cancelled_by: str | None = None
         """Who cancelled."""
+        self.only_checks = False
+        """Whether only the checks of the result were stopped."""
         self.interrupted = False
         """Whether a signal came."""
         self._folder = folder
         self._requests = RequestTail(folder)
         self._take = take
+        self._checking = checking
         self._parent = parent
         self._since = since
         self._work: asyncio.Future[None] | None = None
@@ -353,7 +357,10 @@ class StopRequests:
         items = self._requests.read()
         self._take(items)
         for item in items:
-            if isinstance(item, Cancel) and self.cancelled_by is None and item.at > self._since:
+            if not isinstance(item, Cancel) or self.cancelled_by is not None or item.at <= self._since:
+                continue
+            if not item.only_checks or self._checking():
+                self.only_checks = item.only_checks
                 self._cancel(item.by)
 
     def _rung(self, bell: ChangeListener) -> None:

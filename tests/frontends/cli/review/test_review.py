@@ -548,8 +548,15 @@ class Checks:
     def __init__(self, delegation: Any) -> None:
         self.delegation = delegation
         self.ended = False
+        self.agent_works = False
 
     def __call__(self, name: str, **params: Any) -> Any:
+        if name == "delegations/cancel":
+            assert params == {"id": WHOLE, "onlyChecks": True}
+            if not self.ended and self.agent_works:
+                raise UnderstudyError(ErrorKind.CONFLICT, "none of its checks runs.")
+            self.ended = True
+            return None
         assert (name, params) == ("delegations/get", {"id": WHOLE})
         return (
             self.delegation(state=State.FINISHED, verdict=Verdict.CHECKS_FAILED)
@@ -575,6 +582,16 @@ def test_a_review_waits_for_the_verdict(delegation: Any, answer: str) -> None:
     assert VerdictNotice(WHOLE, checks, person).begin(checks.end)
     assert person.seen[1:3] == ["NO VERDICT YET: its checks still run", review.VERDICT_QUESTION]
     assert person.seen[3].startswith("CHECKS FAILED: ")
+
+
+def test_a_review_stops_the_checks(delegation: Any) -> None:
+    checks, person = Checks(delegation), Person("s\n")
+    assert VerdictNotice(WHOLE, checks, person).begin(lambda: pytest.fail("it does not wait"))
+    assert person.seen[3].startswith("CHECKS FAILED: ")
+    checks, person = Checks(delegation), Person("s\n", "q\n")
+    checks.agent_works = True
+    assert not VerdictNotice(WHOLE, checks, person).begin(checks.end)
+    assert "none of its checks runs." in person.seen
 
 
 def test_a_review_without_a_verdict_says_it_as_soon_as_there_is_one(delegation: Any) -> None:

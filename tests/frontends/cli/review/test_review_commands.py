@@ -500,7 +500,7 @@ def test_a_review_while_the_checks_run_says_so(bench: Bench, tmux: Tmux, run: Ru
     until(lambda: bench.call("delegations/get", id=started.id).state == "checking")
     assert "NO VERDICT YET: its checks still run\n" in run("review", started.id, "--list")[2]
     tmux.type(f"{sys.executable} -m understudy review {started.id}; echo code $?.")
-    assert "NO VERDICT YET: its checks still run" in tmux.until("Wait for the verdict [Y/n/q]?")
+    assert "NO VERDICT YET: its checks still run" in tmux.until("Wait for the verdict [Y/n/s/q]?")
     tmux.type(key)
     if key == "n":
         for number in range(1, 5):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from numbered_lines import LINES, RESULT, changed
+from wait_until import until
 
 from understudy.journal import delegation_folder
 
@@ -498,6 +499,25 @@ def test_names_and_output_of_an_agent_control_nothing(workshop: Any, editor: Any
     last = action(editor.actions(uri, len(buffers.texts[uri]) - 2), "Accept this hunk")
     editor.run(last)
     assert (workshop.top / "d\u200b.py").exists()
+
+
+def test_the_checks_of_a_review_are_stopped_on_request(workshop: Any, editor: Any):
+    config = workshop.top / ".understudy" / "config.toml"
+    workshop.write(str(config.relative_to(workshop.top)), '[[checks]]\nname = "slow"\nargv = ["sleep", "600"]\n')
+    workshop.trust()
+    workshop.agent("w", {"write": "new.txt", "text": "x\n"}, {"result": True})
+    identifier = workshop.start("implement", "calc.py", task="x", delegator="w")
+    until(lambda: workshop.call("delegations/get", id=identifier).state == "checking")
+    asked: list[Any] = []
+    editor.answers["window/showMessageRequest"] = lambda asks: asked.append(asks) or asks["actions"][0]
+    editor.begin(workshop.top)
+    editor.ask("workspace/executeCommand", {"command": "understudy-review/open", "arguments": [{"id": identifier}]})
+    until(lambda: workshop.call("delegations/get", id=identifier).state == "finished")
+    assert asked[0]["message"] == f"The checks of {identifier} still run. You can decide when they have ended."
+    uri = Buffers(editor).open(delegation_folder.open_folder(identifier).review, language="diff")
+    diagnostics(editor, uri, lambda found: len(found) == 1)
+    editor.run(action(editor.actions(uri), "Accept all (1 hunk)"))
+    assert (workshop.top / "new.txt").read_text() == "x\n"
 
 
 def test_lenses_name_their_result_if_a_file_has_several(workshop: Any, editor: Any):

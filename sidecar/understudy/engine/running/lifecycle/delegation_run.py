@@ -33,6 +33,7 @@ from understudy.model.delegation.delegations import Delegation
 from understudy.model.delegation.spec import Spec
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.places import ChangedPlace
+from understudy.model.states import State
 from understudy.model.verdicts import Reservation, ReservationFact, Verdict, in_order
 from understudy.model.wire import timestamp
 from understudy.policy.next_step import RULES, Rule
@@ -52,6 +53,7 @@ ENDED_EARLY = frozenset(
     {Verdict.CANCELLED, Verdict.INTERRUPTED, Verdict.TIMED_OUT, Verdict.BUDGET_EXHAUSTED, Verdict.FAILED}
 )
 """How the work itself ended; checks that run again later do not change that."""
+_STOPPED = "The checks were stopped before they had ended."
 _LASTING = frozenset({Reservation.TAMPERED, Reservation.OUTSIDE_CHANGED, Reservation.NOT_ISOLATED})
 """Running checks again does not make up for these."""
 _LIMITS: dict[ErrorKind, verdict_rules.LimitReached] = {
@@ -96,6 +98,7 @@ class DelegationRun:
         self._stops = StopRequests(
             folder,
             take=self._take,
+            checking=lambda: run.writer.delegation.state is State.CHECKING,
             # Checks that run again end for no parent, and for no cancel from before an earlier end.
             parent=spec.relay_parent if self._before is None else None,
             since=(self._before.finished_at or "") if self._before is not None else "",
@@ -241,23 +244,29 @@ class DelegationRun:
             reservations.add(Reservation.OUTSIDE_CHANGED)
         if run.checkout is not None:
             reservations |= run.checkout.reservations()
+        # What was found before the checks were stopped can still be accepted.
+        places, results, facts = run.writer.delegation.places, [], []
         if judgement is not None:
             reservations |= set(judgement.reservations)
+            places, results, facts = judgement.places, judgement.results, [*judgement.facts]
+        elif self._stops.only_checks:
+            results = run.writer.delegation.checks
+        if self._stops.only_checks:
+            reservations.add(Reservation.NOT_MUTATION_TESTED)
+            facts.append(ReservationFact(reservation=Reservation.NOT_MUTATION_TESTED, text=_STOPPED))
         failure = self._failure
         verdict, listed = verdict_rules.verdict_of(
             verdict_rules.VerdictFacts(
-                cancelled=self._stops.cancelled_by is not None,
+                cancelled=self._stops.cancelled_by is not None and not self._stops.only_checks,
                 interrupted=self._stops.interrupted,
                 limit=_LIMITS.get(failure.kind) if failure is not None else None,
                 failed=failure is not None,
                 answer=((result and result.text) or "") if run.spec.recipe.returns == "text" else None,
                 changed=changed,
-                results=tuple(judgement.results) if judgement is not None else (),
+                results=tuple(results),
                 reservations=frozenset(reservations),
             )
         )
-        # What was found before the checks were cancelled can still be accepted.
-        facts, places = ([], run.writer.delegation.places) if judgement is None else (judgement.facts, judgement.places)
         return RunEnd(verdict, listed, facts, failure.info() if failure is not None else None, places)
 
     def _verdict_on(self, judgement: Judgement | None) -> tuple[Verdict, list[Reservation]]:

@@ -156,15 +156,20 @@ def _until(deadline: float, wait: Callable[[float], list[Delegation]]) -> list[D
 
 @click.command(epilog=options.examples("understudy cancel k3f9q", "understudy cancel k3f9q m2a8x"))
 @options.members
+@click.option("--checks", is_flag=True, help="Only stop the checks of results, to decide on what they have shown.")
 @options.as_json
-def cancel(*, identifiers: tuple[str, ...], group: str | None, json_: bool) -> None:
+def cancel(*, identifiers: tuple[str, ...], group: str | None, checks: bool, json_: bool) -> None:
     """Cancel delegations within five seconds; their partial work is kept.
 
-    A delegation that has finished is not changed. With --json, prints one `Delegation` per line.
+    A delegation that has finished is not changed. --checks is for delegations whose agent has ended: the result is not
+    verified, but what the checks have shown so far stays, and `understudy accept ID --verified` takes it. With --json,
+    prints one `Delegation` per line.
     """
+    if checks and group is not None:
+        raise click.UsageError("--checks needs the IDs of delegations instead of --group.")
     named = members(identifiers, group)
     ended = {identifier for identifier in named if call("delegations/get", id=identifier).state is State.FINISHED}
-    for delegation in _cancelled(named, group):
+    for delegation in _cancelled(named, group, only_checks=checks):
         if json_:
             output.json_line(delegation)
         else:
@@ -172,9 +177,10 @@ def cancel(*, identifiers: tuple[str, ...], group: str | None, json_: bool) -> N
             click.echo(f"{delegation.id}  {verdict_card.state_word(delegation)}{already}")
 
 
-def _cancelled(named: list[str], group: str | None) -> Iterator[Delegation]:
+def _cancelled(named: list[str], group: str | None, *, only_checks: bool) -> Iterator[Delegation]:
     for identifier in named:
-        yield call("delegations/cancel", id=identifier)
+        # False is the default of the API.
+        yield call("delegations/cancel", id=identifier, onlyChecks=only_checks or None)
     if group is not None:
         yield from (member for member in call("groups/cancel", id=group).delegations if member.id not in named)
 

@@ -33,10 +33,11 @@ KEYS: dict[str, str] = {
     "q": "quit: apply your decisions, leave the rest pending (also Ctrl-D; Ctrl-C applies nothing)",
     "?": "print this help",
 }
-VERDICT_QUESTION = "Wait for the verdict [Y/n/q]?"
+VERDICT_QUESTION = "Wait for the verdict [Y/n/s/q]?"
 VERDICT_HELP = (
     "y  wait until the checks have ended, then review (Ctrl-C: review at once)\n"
     "n  review now; your decisions are applied after the checks have ended\n"
+    "s  stop the checks, and decide now on what they have shown\n"
     "q  quit"
 )
 
@@ -57,7 +58,7 @@ def review(*, identifier: str, chosen: tuple[str, ...], list_: bool, json_: bool
     """Review a result hunk by hunk: accept, reject with a reason, edit, or leave pending.
 
     Decisions are sent together at the end; until then only your edits of the result take effect. `?` lists the keys.
-    While the checks still run, you can wait for the verdict or review without it.
+    While the checks still run, you can wait for the verdict, stop them, or review without it.
     Without a terminal, or with --list, the hunks are listed. With --json, prints files and hunks as a `DiffResult`.
     """
     if list_ or json_ or not editor.can_edit():
@@ -442,10 +443,22 @@ class VerdictNotice:
                     return True
                 case "n" | "no":
                     return True
+                case "s" | "stop":
+                    if self._stop_checks():
+                        return True
                 case "q":
                     return False
                 case _:
                     self._person.say(VERDICT_HELP)
+
+    def _stop_checks(self) -> bool:
+        try:
+            self._call("delegations/cancel", id=self._identifier, onlyChecks=True)
+        except UnderstudyError as error:
+            self._person.say(terminal.one_line(error.message))
+            return False
+        self.update()
+        return True
 
     def before_sending(self, decisions: int, wait: Callable[[], None]) -> bool:
         """Return whether to apply decisions; if they were made without the verdict, wait for it and ask again."""

@@ -23,6 +23,7 @@ from lsprotocol import types
 
 from understudy.api import result_files
 from understudy.frontends.lsp.editor import user_messages
+from understudy.frontends.lsp.editor.client import EditorRefused
 from understudy.frontends.lsp.editor.line_alignment import lines_of
 from understudy.frontends.lsp.review import document_view, hunk_positions, open_reviews, review_actions, survivor_hints
 from understudy.frontends.lsp.review.document_view import Mark, View
@@ -48,6 +49,7 @@ KEPT_TEXTS = 64
 """How many texts of bases and results are cached."""
 KEPT_TOKENS = 8
 """How many accepts of one file can be undone, one after the other."""
+STOP_CHECKS = "Stop the Checks and Decide Now"
 LARGE_CHARACTERS = 200_000
 """Longer texts are processed in a thread."""
 
@@ -91,8 +93,10 @@ class ReviewFeature:
         Errors: ``unknown_delegation``.
         """
         path = await asyncio.to_thread(_review_of, delegation)
+        current = await self.client.call("delegations/get", {"id": delegation})
+        if path is not None and current.state is State.CHECKING:
+            self.client.spawn(self._offer_to_stop_checks(delegation), f"checks of {delegation}")
         if path is None:
-            current = await self.client.call("delegations/get", {"id": delegation})
             why = "is not finished yet. You will get a message when it is."
             if current.state is State.FINISHED:
                 why = "has no changes to review."
@@ -102,6 +106,23 @@ class ReviewFeature:
         if not await user_messages.show_document(self.client, path, line):
             where = f"{path}, line {line + 1}" if line else str(path)
             self._say(types.MessageType.Info, f"The review is in {where}. Open that file in your editor.")
+
+    async def _offer_to_stop_checks(self, delegation: str) -> None:
+        """Say that nothing can be decided while checks run; stop them if the user wants that."""
+        text = f"The checks of {delegation} still run. You can decide when they have ended"
+        if not user_messages.can_ask(self.client):
+            self._say(types.MessageType.Info, f"{text}, or stop them: understudy cancel {delegation} --checks")
+            return
+        try:
+            chosen = await user_messages.choose(
+                self.client, types.MessageType.Info, f"{text}.", [STOP_CHECKS], user_messages.PERSON_SECONDS
+            )
+            if chosen is not None:
+                await self.client.call("delegations/cancel", {"id": delegation, "onlyChecks": True})
+        except UnderstudyError as error:
+            self._say(types.MessageType.Error, f"{error.message} {error.hint or ''}".strip())
+        except (EditorRefused, TimeoutError):
+            return
 
     async def open_command(self, *arguments: Any) -> None:
         """Run ``OPEN_REVIEW``: the ID of a delegation, and optionally a hunk."""
