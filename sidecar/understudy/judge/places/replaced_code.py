@@ -12,9 +12,10 @@ from understudy.judge.base_runs import earlier_tests
 from understudy.judge.deciding import deciding_files
 from understudy.judge.mutant_runners.mutant_runs import MutantResult, Progress, RecordedTests
 from understudy.judge.mutation.mutation_test import MutationOutcome, MutationRequest, mutation_test
-from understudy.judge.outcomes.observations import Observed
+from understudy.judge.outcomes.observations import Observed, printable
 from understudy.judge.places.changed_places import tested_by
 from understudy.judge.places.compared_texts import ComparedTexts
+from understudy.judge.places.exchanged_operands import exchanged_operand
 from understudy.judge.places.judged_place import TIME_OVER, JudgedPlace, TimeOver
 from understudy.judge.places.replaced_statements import dropped, kept_lines, without
 from understudy.judge.runs.check_run import CheckOutcome, ResultToJudge
@@ -87,6 +88,8 @@ class ReplacedCode:
             and item.place.old[0] < item.place.old[1]
             and (item.added or item.place.new[0] == item.place.new[1] or self._texts.adds_nothing(item.place))
         ]
+        exchanged = [item for item in left if await asyncio.to_thread(self._exchanges_operand, item)]
+        left = [item for item in left if item not in exchanged]
         lines: dict[str, set[int]] = {}
         for item in left:
             path = item.place.source or item.place.path
@@ -149,6 +152,18 @@ class ReplacedCode:
                 await self._look_at_dropped(item, as_often, is_noticed)
             except TimeOver:
                 item.take_back(TIME_OVER)
+
+    def _exchanges_operand(self, item: JudgedPlace) -> bool:
+        """Return whether a place has another operand on a line that is the same otherwise; then say so."""
+        place = item.place
+        before, after = self._texts.read_base(place.source or place.path), self._texts.read_result(place.path)
+        if before is None or after is None:
+            return False
+        operand = exchanged_operand(place.path, before, after, place.removed, place.lines)
+        if operand is None:
+            return False
+        item.take_back(f"no test notices when it has `{printable(operand)}` again, as before")
+        return True
 
     async def _look_at_dropped(
         self, item: JudgedPlace, kept: frozenset[bytes], is_noticed: Callable[[str, bytes], Awaitable[bool]]

@@ -1,0 +1,120 @@
+"""Find lines that a result keeps, but for an operand: another number, text, variable or side of an edge.
+
+Such a line is not written otherwise, it does something else. That tests noticed other changes of it before says nothing
+about this one.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
+
+from understudy.mutants.languages.by_suffix import language_of
+from understudy.mutants.languages.language import Language, text_of
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_EDGES = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
+_NAMES = frozenset({"identifier"})
+_WORDS = frozenset({"true", "false", "none", "null", "nil", "undefined", "boolean_literal"})
+_CALLED = frozenset({"function", "attribute", "field", "property", "name", "type", "macro"})
+"""Fields of a node that hold what is called, declared or looked up, and no operand."""
+_PARTS_OF_TEXTS = frozenset({"string_content", "string_fragment", "escape_sequence", "format_specifier"})
+
+_Word = tuple[str, str, "Node"]
+"""What can take its place, its text, and where it is."""
+
+
+def exchanged_operand(
+    path: str, before: bytes, after: bytes, removed: Collection[int], added: Collection[int]
+) -> str | None:
+    """Return an operand of the base that another one takes the place of, on a line that is the same otherwise.
+
+    ``removed`` and ``added`` are the lines of a place, from 1. A variable with another name that the function no longer
+    uses is renamed.
+    """
+    language = language_of(path)
+    if language is None:
+        return None
+    old = _words(language, before, removed)
+    new = _words(language, after, added)
+    old_lines, new_lines = [_masked(line) for line in old], [_masked(line) for line in new]
+    matcher = difflib.SequenceMatcher(None, old_lines, new_lines, autojunk=False)
+    for at, to, count in matcher.get_matching_blocks():
+        for pair in zip(old[at : at + count], new[to : to + count], strict=True):
+            operand = _exchanged(*pair)
+            if operand is not None:
+                return operand
+    return None
+
+
+def _exchanged(old: list[_Word], new: list[_Word]) -> str | None:
+    """Return the first word of a line that another one takes the place of."""
+    differing = [(kind, text, other, node) for (kind, text, _), (_, other, node) in zip(old, new, strict=True)]
+    differing = [pair for pair in differing if pair[1] != pair[2]]
+    if any(kind == "edge" and _EDGES[text] != other for kind, text, other, _ in differing):
+        return None  # its sides are exchanged, too
+    for kind, text, _, node in differing:
+        if kind != "operand" or not text.isidentifier() or _uses(node, text):
+            return text
+    return None
+
+
+def _masked(line: list[_Word]) -> tuple[str, ...]:
+    return tuple(kind or text for kind, text, _ in line)
+
+
+def _words(language: Language, source: bytes, lines: Collection[int]) -> list[list[_Word]]:
+    """Return the words of each line that has some."""
+    by_line: dict[int, list[_Word]] = {}
+    for node in _leaves(language, language.parse(source)):
+        line = node.start_point[0] + 1
+        if line in lines and "comment" not in node.type:
+            by_line.setdefault(line, []).append((_kind(language, node), text_of(node), node))
+    return [by_line[line] for line in sorted(by_line)]
+
+
+def _leaves(language: Language, node: Node) -> Iterator[Node]:
+    stack = [node]
+    while stack:
+        node = stack.pop()
+        if not node.children or node.type in language.numbers or _is_text(language, node):
+            yield node
+        else:
+            stack.extend(reversed(node.children))
+
+
+def _is_text(language: Language, node: Node) -> bool:
+    """Return whether a node is a text without anything that is calculated."""
+    named = [child.type for child in node.named_children]
+    return node.type in language.strings and not any(kind.endswith(("interpolation", "substitution")) for kind in named)
+
+
+def _kind(language: Language, node: Node) -> str:
+    """Return what an operand can be exchanged for; empty for a word that is not an operand."""
+    if node.type in _PARTS_OF_TEXTS or node.type in language.strings:
+        return "text"
+    if node.type in _EDGES:
+        return "edge"
+    if node.type in language.numbers or node.type in _WORDS:
+        return "operand"
+    if node.type not in _NAMES or node.parent is None:
+        return ""
+    fields = (node.parent.field_name_for_child(at) for at, child in enumerate(node.parent.children) if child == node)
+    return "" if any(field in _CALLED for field in fields) else "operand"
+
+
+def _uses(node: Node, name: str) -> bool:
+    """Return whether the function around a node, or the file, has a name."""
+    around: Node = node
+    while around.parent is not None and not any(word in around.type for word in ("function", "method", "lambda")):
+        around = around.parent
+    stack = [around]
+    while stack:
+        node = stack.pop()
+        if not node.children and text_of(node) == name:
+            return True
+        stack.extend(node.children)
+    return False
