@@ -28,6 +28,7 @@ def exchanged(path: str, before: str, after: str) -> str | None:
         ("a.py", "def f(t, limit=3):\n    pass", "def f(t, limit=4):\n    pass", "3"),
         ("a.py", "if a < b:\n    pass", "if a <= b:\n    pass", "<"),
         ("a.js", "const f = (t) => t > 100;", "const f = (t) => t > 100.5;", "100"),
+        ("a.js", "const f = (t) => t.replace(/[^a-z]/g, '');", "const f = (t) => t.replace(/[ ]/g, '');", "[^a-z]"),
         ("a.ts", "const f = (a: number, b = 3) => a + b;", "const f = (a: number, b = 4) => a + b;", "3"),
         ("a.go", GO.format('"a"'), GO.format('"b"'), '"a"'),
         ("a.rs", "fn f(t: i32) -> i32 { t + g(1) }", "fn f(t: i32) -> i32 { t + g(2) }", "1"),

@@ -21,7 +21,9 @@ _NAMES = frozenset({"identifier"})
 _WORDS = frozenset({"true", "false", "none", "null", "nil", "undefined", "boolean_literal"})
 _CALLED = frozenset({"function", "attribute", "field", "property", "name", "type", "macro"})
 """Fields of a node that hold what is called, declared or looked up, and no operand."""
-_PARTS_OF_TEXTS = frozenset({"string_content", "string_fragment", "escape_sequence", "format_specifier"})
+_PARTS_OF_TEXTS = frozenset(
+    {"string_content", "string_fragment", "escape_sequence", "format_specifier", "regex_pattern"}
+)
 
 _Word = tuple[str, str, "Node"]
 """What can take its place, its text, and where it is."""
