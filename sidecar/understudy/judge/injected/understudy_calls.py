@@ -3,12 +3,17 @@
 Code that gives another result in a test than elsewhere knows that it is tested, however it finds out. Both processes
 make the same calls in the same order and have none of the fixtures and mocks of the project's tests, so what else
 differs between them is little. Nothing that a call does reaches anything outside of its process.
+
+Calls are also made with similar arguments: code that gives another result than before for exactly those of a test, and
+for nothing like them, answers that test only.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
+import hashlib
 import importlib
 import inspect
 import io
@@ -16,9 +21,12 @@ import itertools
 import json
 import os
 import pickle
+import signal
 import sys
-from typing import Any, Callable, Dict, List, Optional  # noqa: UP035 - Python 3.8
+from typing import Any, Callable, Dict, Iterator, List, Optional  # noqa: UP035 - Python 3.8
 
+RESULTS = ".results"
+"""Ends the name of the file that says, beside a file of calls, what the calls of tests gave: lines of JSON."""
 _MOST_CALLS = 300
 _MOST_PER_FUNCTION = 5
 _MOST_BYTES = 32 * 1024
@@ -26,6 +34,13 @@ _MOST_BYTES = 32 * 1024
 _MOST_ITEMS = 50
 _MOST_CHARACTERS = 2000
 _MOST_DEPTH = 5
+_MOST_SIMILAR = 60
+"""Most calls with similar arguments for one call."""
+_MOST_PARTS = 6
+"""Most characters of a text, items of a collection or fields of an object that are replaced by others."""
+_SECONDS = 0.5
+"""Time for a call with similar arguments, which can be much slower."""
+_STEPS = (1, -1, 2, -2, 3, 5, 7, -7, 10, -10, 12, 60, 100, 400, 1000)
 _PROTOCOL = 4
 _SIDE_EFFECTS = (
     "socket.",
@@ -81,6 +96,10 @@ class CallRecorder:
         self._counts: Dict[Any, int] = {}  # noqa: UP006
         self._calls: List[Any] = []  # noqa: UP006
         self._known: set[Any] = set()
+        self._running: Dict[int, int] = {}  # noqa: UP006
+        """The frame of a call that is kept → its number."""
+        self._results: Dict[int, str] = {}  # noqa: UP006
+        """The number of a call → a text that is the same for equal results."""
         self._busy = False
 
     def called(self, frame: Any) -> None:
@@ -102,7 +121,18 @@ class CallRecorder:
         if data is not None and (module, name, data) not in self._known:
             self._known.add((module, name, data))
             self._counts[code] = self._counts.get(code, 0) + 1
+            self._running[id(frame)] = len(self._calls)
             self._calls.append((module, name, data))
+
+    def returned(self, frame: Any, value: Any) -> None:
+        """Keep what a call gave, if it is kept."""
+        number = self._running.pop(id(frame), None)
+        if number is not None:
+            self._busy = True
+            try:
+                self._results[number] = _described(value)
+            finally:
+                self._busy = False
 
     def _is_ours(self, file: str) -> bool:
         if file not in self._ours:
@@ -117,6 +147,11 @@ class CallRecorder:
         paths = [entry for entry in sys.path if not entry.startswith(folder)]
         with open(path, "wb") as stream:  # noqa: PTH123
             pickle.dump((paths, self._calls), stream, _PROTOCOL)
+        with open(path + RESULTS, "w", encoding="utf-8") as stream:  # noqa: PTH123
+            for number, result in self._results.items():
+                module, name, data = self._calls[number]
+                json.dump([module + "." + name, hashlib.sha256(data).hexdigest(), result], stream)
+                stream.write("\n")
 
 
 def _arguments(code: Any, values: Dict[str, Any]) -> Optional[Any]:  # noqa: UP006, UP045
@@ -144,6 +179,50 @@ def _pickled(arguments: Any) -> Optional[bytes]:  # noqa: UP045
     except BaseException:
         return None
     return stream.getvalue()
+
+
+def similar(value: Any) -> Iterator[Any]:
+    """Yield values like another one; nothing for one that is often special, such as 0 or an empty list."""
+    if isinstance(value, (bool, type(None))):
+        return
+    if type(value) in (int, float):
+        if value not in (0, 1, -1):
+            yield from (value + step for step in _STEPS)
+            yield from (value * 2, value * 3, -value)
+    elif type(value) in (str, bytes) and len(value) > 1:
+        yield from (value + value[-1:], value[1:], value[:-1], value + value)
+        yield from (value.swapcase(), value[::-1])
+        step = max(1, len(value) // _MOST_PARTS)
+        for at in range(0, len(value), step):
+            yield value[:at] + _another(value[at : at + 1]) + value[at + 1 :]
+    elif type(value) in (list, tuple) and value:
+        kind = type(value)
+        for at in range(min(len(value), _MOST_PARTS)):
+            for item in itertools.islice(similar(value[at]), _MOST_PARTS):
+                yield kind([*value[:at], item, *value[at + 1 :]])
+        if any(True for item in value for _ in similar(item)):
+            yield from (kind([*value, value[-1]]), kind(value[1:]), kind(value[::-1]))
+    elif type(value) is dict:
+        for key in itertools.islice(value, _MOST_PARTS):
+            for item in itertools.islice(similar(value[key]), _MOST_PARTS):
+                yield {**value, key: item}
+    elif isinstance(getattr(value, "__dict__", None), dict) and not isinstance(value, type):
+        for name in itertools.islice(vars(value), _MOST_PARTS):
+            for item in itertools.islice(similar(vars(value)[name]), _MOST_PARTS):
+                other = copy.copy(value)
+                other.__dict__[name] = item
+                yield other
+
+
+def _another(character: Any) -> Any:
+    """Return another character of the same kind."""
+    for first, last in ("09", "az", "AZ"):
+        low, high = (first, last) if isinstance(character, str) else (first.encode(), last.encode())
+        if low <= character < high:
+            return chr(ord(character) + 1) if isinstance(character, str) else bytes([ord(character) + 1])
+        if character == high:
+            return low
+    return character
 
 
 class _Unpickler(pickle.Unpickler):
@@ -196,22 +275,96 @@ def repeat(calls_file: str, out_file: str, call: Callable[..., Any]) -> None:
         os.write(out, json.dumps([module + "." + name, arguments, text]).encode() + b"\n")
 
 
+def vary(calls_file: str, out_file: str, call: Callable[..., Any]) -> None:
+    """Make the calls of a file, and calls with similar arguments; write what each gave as one line of JSON.
+
+    Each line has the function, its arguments, its result, pairs of other arguments and their results, and the results
+    for the numbers next to those given. The order is always the same.
+    """
+    with open(calls_file, "rb") as stream:  # noqa: PTH123
+        sys.path[:], calls = pickle.load(stream)  # noqa: S301 - written by this program
+    quiet = _Quiet()
+    out = os.open(out_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    for module, name, data in calls:
+        changed: List[Any] = []  # noqa: UP006
+        near: List[Any] = []  # noqa: UP006
+        with contextlib.suppress(BaseException):
+            _find(module, name)
+            changed = list(itertools.islice(_changed(data, similar), _MOST_SIMILAR))
+            near = list(_changed(data, _next_to))
+        results = []
+        for other in [data, *changed, *near]:
+            _limit(_SECONDS)
+            quiet.on = True
+            try:
+                results.append(_repeated(module, name, other, call))
+            finally:
+                quiet.on = False
+                _limit(0)
+        arguments, result = results[0]
+        pairs = results[1 : len(changed) + 1]
+        near_results = [result for _, result in results[len(changed) + 1 :]]
+        os.write(out, json.dumps([module + "." + name, arguments, result, pairs, near_results]).encode() + b"\n")
+
+
+def _next_to(value: Any) -> Iterator[Any]:
+    if type(value) in (int, float):
+        yield from (value + 1, value - 1)
+
+
+def _changed(data: bytes, others_of: Callable[[Any], Iterator[Any]]) -> Iterator[bytes]:
+    """Yield the arguments of calls in which one argument is another one, one of each argument after another."""
+    positional, by_name = _Unpickler(io.BytesIO(data)).load()
+    others: List[Any] = [((at, None), others_of(value)) for at, value in enumerate(positional)]  # noqa: UP006
+    others += [((None, name), others_of(value)) for name, value in by_name.items()]
+    while others:
+        for place, values in list(others):
+            try:
+                value = next(values)
+            except StopIteration:
+                others.remove((place, values))
+                continue
+            at, name = place
+            arguments = (
+                ([*positional[:at], value, *positional[at + 1 :]], by_name)
+                if at is not None
+                else (positional, {**by_name, name: value})
+            )
+            changed = _pickled(arguments)
+            if changed is not None and changed != data:
+                yield changed
+
+
+def _limit(seconds: float) -> None:
+    """Raise ``TimeoutError`` after some seconds, where the system can; 0: do not."""
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, _late)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def _late(number: int, frame: Any) -> None:  # noqa: ARG001 - the interpreter's signature
+    raise TimeoutError
+
+
+def _find(module: str, name: str) -> Any:
+    function: Any = importlib.import_module(module)
+    for part in name.split("."):
+        function = inspect.getattr_static(function, part) if inspect.isclass(function) else getattr(function, part)
+    if isinstance(function, property):
+        return function.fget
+    return function.__func__ if isinstance(function, (staticmethod, classmethod)) else function
+
+
 def _repeated(module: str, name: str, data: bytes, call: Callable[..., Any]) -> Any:
     """Return what a call got and what it gave, as texts."""
     arguments = ""
     try:
-        function: Any = importlib.import_module(module)
-        for part in name.split("."):
-            function = inspect.getattr_static(function, part) if inspect.isclass(function) else getattr(function, part)
+        function = _find(module, name)
         positional, by_name = _Unpickler(io.BytesIO(data)).load()
         arguments = ", ".join(
             [_described(value)[:100] for value in positional]
             + [key + "=" + _described(value)[:100] for key, value in by_name.items()]
         )
-        if isinstance(function, property):
-            function = function.fget
-        elif isinstance(function, (staticmethod, classmethod)):
-            function = function.__func__
         result = call(function, positional, by_name)
         if inspect.iscoroutine(result):
             result = asyncio.run(result)

@@ -41,6 +41,8 @@ class Lines:
         """File → a page for each line, which processes that a test forks mark, too."""
         self.on_call: Optional[Callable[[Any], None]] = None  # noqa: UP045
         """Gets the frame of each function that a test calls."""
+        self.on_return: Optional[Callable[[Any, Any], None]] = None  # noqa: UP045
+        """Gets the frame of a function in one of the files, and what it returns."""
         self._watch: Any = getattr(sys, "monitoring", None)  # Python 3.12: each line reports once for each test
 
     def begin(self) -> None:
@@ -51,8 +53,11 @@ class Lines:
             self._watch.use_tool_id(self._watch.COVERAGE_ID, "lines")
             self._watch.register_callback(self._watch.COVERAGE_ID, self._watch.events.LINE, self._on_line)
             self._watch.register_callback(self._watch.COVERAGE_ID, self._watch.events.PY_START, self._on_start)
-            starts = self._watch.events.PY_START if self.on_call is not None else 0
-            self._watch.set_events(self._watch.COVERAGE_ID, self._watch.events.LINE | starts)
+            self._watch.register_callback(self._watch.COVERAGE_ID, self._watch.events.PY_RETURN, self._on_return)
+            events = self._watch.events.LINE
+            events |= self._watch.events.PY_START if self.on_call is not None else 0
+            events |= self._watch.events.PY_RETURN if self.on_return is not None else 0
+            self._watch.set_events(self._watch.COVERAGE_ID, events)
         self.starts(None)
 
     def starts(self, test: Optional[str]) -> None:  # noqa: UP045
@@ -144,7 +149,11 @@ class Lines:
         if self.on_call is not None and self._test:
             self.on_call(sys._getframe(1))  # noqa: SLF001 - the frame that begins
 
-    def _trace(self, frame: Any, event: str, argument: Any) -> Any:  # noqa: ARG002 - the interpreter's signature
+    def _on_return(self, code: Any, offset: int, value: Any) -> None:  # noqa: ARG002 - the interpreter's signature
+        if self.on_return is not None:
+            self.on_return(sys._getframe(1), value)  # noqa: SLF001 - the frame that ends
+
+    def _trace(self, frame: Any, event: str, argument: Any) -> Any:
         if event == "call" and self.on_call is not None and self._test:
             self.on_call(frame)
         name = frame.f_code.co_filename
@@ -155,6 +164,8 @@ class Lines:
             return None
         if event == "line":
             self.found[file].setdefault(self._test, set()).add(frame.f_lineno)
+        elif event == "return" and self.on_return is not None:
+            self.on_return(frame, argument)
         return self._trace
 
 

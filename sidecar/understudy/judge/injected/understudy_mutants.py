@@ -269,7 +269,7 @@ def record(job: Json) -> Json:
     recorded = RecordedRun(job["files"])
     calls = CallRecorder(job["root"], job["test_files"]) if job["calls"] else None
     if calls is not None:
-        recorded.lines.on_call = calls.called
+        recorded.lines.on_call, recorded.lines.on_return = calls.called, calls.returned
     tree = CopiedTree(job["root"], job["original"]) if job["original"] else None
     began = time.perf_counter()
     code = run_pytest(job["tests"], PytestRecord(recorded, job["root"]), job["tests_in"], stop=False)

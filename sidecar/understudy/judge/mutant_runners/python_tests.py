@@ -312,6 +312,12 @@ class PytestRunner:
             self._where, files, self._tests, seconds=seconds, calls=self.calls, test_files=self._test_files
         )
 
+    async def record_alone(
+        self, files: Sequence[str], tests: Sequence[str], calls: Path, test_files: Sequence[str], *, seconds: float
+    ) -> RecordedTests:
+        """Run only some tests, given by their ids, and record lines and calls; see ``record``."""
+        return await record(self._where, files, tests, seconds=seconds, calls=calls, test_files=test_files)
+
     async def begin(
         self, recorded: RecordedTests, planned: Sequence[PlannedRun], *, seconds: float, keep: bool, warm: bool
     ) -> bool:

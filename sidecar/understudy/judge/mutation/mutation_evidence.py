@@ -161,6 +161,7 @@ class MutationEvidence:
         places: Groups,
         *,
         changes: Sequence[PlaceChange] = (),
+        repaired: frozenset[str] = frozenset(),
         left: bool,
         deadline: float | None = None,
     ) -> MutationFinding:
@@ -168,6 +169,7 @@ class MutationEvidence:
 
         ``places`` says which of them belong together, ``left`` whether an earlier check left something open.
         ``changes`` are tried beside the mutants, where the runner knows which tests run a line, until ``deadline``.
+        ``repaired`` are earlier tests that fail on the base.
         """
         if not left and self._best is not None and self._enough(self._best):
             return MutationFinding()
@@ -189,6 +191,7 @@ class MutationEvidence:
             deadline=deadline,
             test_files=tests,
             base=base,
+            repaired=repaired,
         )
         if outcome.result is None:
             return MutationFinding(seconds=outcome.seconds)
@@ -302,6 +305,9 @@ class MutationEvidence:
         if outcome.differing:
             text = f"Code behaves otherwise in tests: {'; '.join(outcome.differing)}."
             finding.reservations.append((Reservation.CHECK_CHANGED, text))
+        if outcome.only_answered:
+            text = f"{' '.join(outcome.only_answered)} These tests may contradict the task."
+            finding.reservations.append((Reservation.CHECK_CHANGED, text))
         if outcome.unconfirmed:
             mutant = outcome.unconfirmed[0]
             place = f"line {mutant.line} of {mutant.path}"
@@ -320,6 +326,7 @@ class MutationEvidence:
         only_executed: bool = False,
         test_files: tuple[str, ...] = (),
         base: Mapping[str, bytes | None] | None = None,
+        repaired: frozenset[str] = frozenset(),
         deadline: float | None = None,
     ) -> MutationOutcome:
         trial = self._trial
@@ -338,6 +345,7 @@ class MutationEvidence:
                 only_executed=only_executed,
                 test_files=test_files,
                 base=base,
+                repaired=repaired,
                 seed=await asyncio.to_thread(trial.tree.tree_of, trial.head),
                 evidence=self._settings.evidence,
                 dismissed=self._settings.dismissed,

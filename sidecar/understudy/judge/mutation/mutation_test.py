@@ -40,6 +40,7 @@ from understudy.judge.mutant_runners.python_tests import PytestRunner, TestEnvir
 from understudy.judge.mutation import planning, wrong_expectations
 from understudy.judge.mutation.confirmation import OWN_FOLDERS, Confirmation, confirm
 from understudy.judge.mutation.planning import MutantSample, MutationPlan, MutationScore, as_change, identities
+from understudy.judge.mutation.repaired_tests import RepairedTests
 from understudy.judge.mutation.repeated_calls import differing_calls, record_calls
 from understudy.judge.mutation.wrong_expectations import WrongExpectations
 from understudy.judge.outcomes.observations import printable
@@ -125,6 +126,8 @@ class MutationRequest:
     """Files whose tests must notice wrong expectations, too, if they execute ``lines``."""
     base: Mapping[str, bytes | None] | None = None
     """The base's content of the changed files: calls that tests make are repeated elsewhere. None: they are not."""
+    repaired: frozenset[str] = frozenset()
+    """The ids of earlier tests that fail on the base and pass on the result."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +158,8 @@ class MutationOutcome:
     """Places in tests, as ``path:line``, that decide nothing: see ``wrong_expectations``."""
     differing: tuple[str, ...] = ()
     """Calls that give another result in a test than elsewhere: see ``repeated_calls``."""
+    only_answered: tuple[str, ...] = ()
+    """What makes earlier tests pass that is not what the code does, as sentences: see ``repaired_tests``."""
     report: dict[str, Any] = field(default_factory=dict)
     """The report that Stryker's viewers show."""
     seconds: float = 0.0
@@ -286,6 +291,7 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
         result.unfinished = _why_unfinished(evaluation.runs, results)
     of_places = tuple((run, tried) for run, tried in zip(evaluation.runs, results, strict=True) if run.of_place)
     differing = await _differing_calls(request, first, lanes[0].runner, recorded.seconds)
+    only_answered = await _only_answered(request, first, lanes[0].runner, recorded.seconds)
     confirmation = await _confirmation(request, first, evaluation.tests_of_kills(of_places))
     covered = {(run.path, run.mutant): run.tests for run in planned.runs}
     return MutationOutcome(
@@ -301,6 +307,7 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
         looks_at_source=confirmation.looks_at_source,
         indifferent=tuple(sorted(evaluation.indifferent)),
         differing=tuple(differing),
+        only_answered=tuple(only_answered),
         report=mutant_runs.report(results, sources, covered),
     )
 
@@ -386,6 +393,22 @@ async def _differing_calls(request: MutationRequest, first: _Copy, runner: Mutan
     if calls is None:
         return []
     return await differing_calls(request.plan, first.context, calls, request.base, seconds=seconds)
+
+
+async def _only_answered(request: MutationRequest, first: _Copy, runner: MutantRunner, seconds: float) -> list[str]:
+    """Return what makes repaired tests pass that is not what the code does; nothing where that cannot be found out."""
+    if request.base is None or not request.repaired or not isinstance(runner, PytestRunner):
+        return []
+    tests = RepairedTests(
+        request.repaired,
+        runner,
+        request.plan,
+        first.context,
+        base=request.base,
+        test_files=request.test_files,
+        seconds=max(_LEAST_SECONDS, _SLOWER * seconds),
+    )
+    return await tests.conclude()
 
 
 async def _confirmation(request: MutationRequest, first: _Copy, kills: Mapping[MutantResult, int]) -> Confirmation:

@@ -12,9 +12,10 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from understudy.judge.injected import understudy_lines
 from understudy.judge.mutant_runners.check_mutants import limited
@@ -46,7 +47,7 @@ def call(function, positional, by_name):
 
 
 """
-_PROGRAM = "repeated.repeat({calls!r}, {out!r}, call)\n"
+_PROGRAM = "repeated.{command}({calls!r}, {out!r}, call)\n"
 _TEST = """import unittest
 
 
@@ -56,8 +57,14 @@ class TestCalls(unittest.TestCase):
 """
 
 
+_PARTS = 3
+"""Parts of a line about a repeated call."""
+
+
 @dataclass(frozen=True)
-class _Call:
+class Call:
+    """A call with what it gave, as texts."""
+
     function: str
     given: str
     result: str
@@ -95,33 +102,44 @@ async def differing_calls(
     """
     if not await asyncio.to_thread(calls.is_file):
         return []
-    repeated = _Repeated(plan, context, calls, seconds=seconds)
+    repeated = RepeatedCalls(plan, context, calls, seconds=seconds)
     differing = await repeated.differences()
     if differing:
         again = await repeated.differences()
         differing = {at: pair for at, pair in differing.items() if again.get(at) == pair}
     if differing:
-        with contextlib.ExitStack() as replaced:
-            for path, content in base.items():
-                if await asyncio.to_thread((context.tree / path).is_file):
-                    replaced.enter_context(file_replaced(context.tree, path, content or b""))
+        with code_of_base(context.tree, base):
             before = await repeated.differences()
         differing = {at: pair for at, pair in differing.items() if at not in before}
     return [_text(*pair) for pair in list(differing.values())[:_MOST_SHOWN]]
 
 
-class _Repeated:
+@contextlib.contextmanager
+def code_of_base(tree: Path, base: Mapping[str, bytes | None]) -> Iterator[None]:
+    """Replace files of a tree by their content in the base, for a while; those that it does not have are empty."""
+    with contextlib.ExitStack() as replaced:
+        for path, content in base.items():
+            if (tree / path).is_file():
+                replaced.enter_context(file_replaced(tree, path, content or b""))
+        yield
+
+
+class RepeatedCalls:
     """The programs that repeat the calls."""
 
     def __init__(self, plan: PreparedCheck, context: CheckContext, calls: Path, *, seconds: float) -> None:
+        """Run nothing yet; ``calls`` is a recorded file."""
         self._plan = plan
         self._context = context
         self._calls = calls
         self._seconds = seconds
 
-    async def differences(self) -> dict[int, tuple[_Call, _Call]]:
+    async def differences(self) -> dict[int, tuple[Call, Call]]:
         """Return by its number each call that gives another result in a test: what it gives elsewhere, and there."""
-        elsewhere, in_test = await together([self._run(in_test=False), self._run(in_test=True)])
+        elsewhere, in_test = [
+            [Call(*map(str, line)) for line in lines if len(line) == _PARTS]
+            for lines in await together([self._run(in_test=False), self._run(in_test=True)])
+        ]
         return {
             at: pair
             for at, pair in enumerate(zip(elsewhere, in_test, strict=False))
@@ -129,12 +147,19 @@ class _Repeated:
             if pair[0].result != pair[1].result and not _SURROUNDINGS.search(pair[1].result)
         }
 
-    async def _run(self, *, in_test: bool) -> list[_Call]:
+    async def with_similar(self) -> list[list[Any]]:
+        """Make the calls and similar ones in a plain program; return the lines of ``understudy_calls.vary``."""
+        return await self._run(in_test=False, command="vary")
+
+    async def _run(self, *, in_test: bool, command: str = "repeat") -> list[list[Any]]:
         context, facts = self._context, self._context.facts
         assert facts is not None  # noqa: S101 - Python code was recorded
         folder = Path(await asyncio.to_thread(tempfile.mkdtemp, dir=context.scratch))
         out = folder / "out.jsonl"
-        arguments = await asyncio.to_thread(self._written, folder, out, has_pytest=facts.has_pytest, in_test=in_test)
+        if in_test:
+            arguments = await asyncio.to_thread(self._written_test, folder, out, has_pytest=facts.has_pytest)
+        else:
+            arguments = await asyncio.to_thread(self._written_program, folder, out, command)
         environment = environment_of(self._plan.check, context)
         environment = {name: value for name, value in environment.items() if not name.startswith("PYTEST_")}
         environment["PYTHONHASHSEED"] = "0"
@@ -145,18 +170,19 @@ class _Repeated:
         await run_process(program, timeout_seconds=self._seconds, output_limit=_OUTPUT_BYTES)
         return await asyncio.to_thread(_read, out)
 
-    def _written(self, folder: Path, out: Path, *, has_pytest: bool, in_test: bool) -> list[str]:
-        """Write the program; return the arguments of the interpreter."""
-        (name,) = write_copies(folder / "calls", (_MODULE,)).values()
-        load = _LOAD.format(name=name, path=str(folder / "calls" / f"{name}.py"))
-        if not in_test:
-            script = folder / "app.py"
-            script.write_text(load + _PROGRAM.format(calls=str(self._calls), out=str(out)), encoding="utf-8")
-            return [str(script)]
+    def _written_program(self, folder: Path, out: Path, command: str) -> list[str]:
+        """Write the plain program; return the arguments of the interpreter."""
+        script = folder / "app.py"
+        run = _PROGRAM.format(command=command, calls=str(self._calls), out=str(out))
+        script.write_text(self._load(folder) + run, encoding="utf-8")
+        return [str(script)]
+
+    def _written_test(self, folder: Path, out: Path, *, has_pytest: bool) -> list[str]:
+        """Write the test; return the arguments of the interpreter."""
         tests = folder / "tests"
         tests.mkdir()
         script = tests / "test_calls.py"
-        script.write_text(load + _TEST.format(calls=str(self._calls), out=str(out)), encoding="utf-8")
+        script.write_text(self._load(folder) + _TEST.format(calls=str(self._calls), out=str(out)), encoding="utf-8")
         if not has_pytest:
             return ["-m", "unittest", "discover", "-s", str(tests)]
         (tests / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
@@ -164,8 +190,12 @@ class _Repeated:
         off = [option for plugin in ("cacheprovider", "logging", "warnings") for option in ("-p", f"no:{plugin}")]
         return ["-m", "pytest", *options, *off, str(script)]
 
+    def _load(self, folder: Path) -> str:
+        (name,) = write_copies(folder / "calls", (_MODULE,)).values()
+        return _LOAD.format(name=name, path=str(folder / "calls" / f"{name}.py"))
 
-def _read(path: Path) -> list[_Call]:
+
+def _read(path: Path) -> list[list[Any]]:
     try:
         with path.open("rb") as stream:
             lines = stream.read(_MOST_BYTES).splitlines()
@@ -174,12 +204,12 @@ def _read(path: Path) -> list[_Call]:
     calls = []
     for line in lines:
         try:
-            calls.append(_Call(*map(str, json.loads(line))))
+            calls.append(list(json.loads(line)))
         except (ValueError, TypeError):
             break  # cut off
     return calls
 
 
-def _text(elsewhere: _Call, in_test: _Call) -> str:
+def _text(elsewhere: Call, in_test: Call) -> str:
     results = f"{in_test.result[:_MOST_CHARACTERS]} in a test, {elsewhere.result[:_MOST_CHARACTERS]} elsewhere"
     return f"{in_test.function}({in_test.given[:_MOST_CHARACTERS]}) gives {results}"

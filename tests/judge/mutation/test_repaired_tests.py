@@ -1,0 +1,159 @@
+"""Tests that a result makes pass without doing what they are about: they contradict each other, or the task."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from understudy.judge.injected import understudy_calls
+from understudy.judge.mutation.repaired_tests import SimilarCalls, answers_only, disguised
+from understudy.model.evidence.checks import Check
+from understudy.model.verdicts import Reservation, Verdict
+
+SUITE = Check(name="suite", argv=["{python}", "-m", "pytest", "-q"])
+MISSING = "raises AttributeError: list()"
+
+
+def call(arguments: str, result: str, similar: dict[str, str], near: tuple[str, ...] = ()) -> SimilarCalls:
+    return SimilarCalls(function="f", arguments=arguments, result=result, similar=tuple(similar.items()), near=near)
+
+
+SAME = {"'a1'": "1", "'b1'": "2", "'c1'": "3", "'d1'": "4"}
+NUMBERS = {"9": "raises KeyError: list(9)", "11": "raises KeyError: list(11)"}
+
+
+@pytest.mark.parametrize(
+    ("after", "before", "shown"),
+    [
+        ([call("'aa'", "9", SAME)], [call("'aa'", "0", SAME)], True),
+        ([call("'aa'", "9", {**SAME, "'e1'": "9"})], [call("'aa'", "0", {**SAME, "'e1'": "5"})], False),
+        ([call("'aa'", "9", SAME)], [call("'aa'", "9", SAME)], False),
+        ([call("18", "True", SAME, ("True", "False"))], [call("18", "False", SAME, ("True", "False"))], False),
+        ([call("[]", "9", {})], [call("[]", "0", {})], False),
+        ([call("'aa'", "9", dict.fromkeys(SAME, "raises E"))], [call("'aa'", "0", dict.fromkeys(SAME, "raises E"))], False),
+        ([call("'aa'", "raises V: 'amount'", dict.fromkeys(SAME, "raises V: 'int'"))], [call("'aa'", "raises V: 'int'", dict.fromkeys(SAME, "raises V: 'int'"))], True),
+        ([call("10", "5", NUMBERS, ("0", "0")), call("50", "6", NUMBERS, ("0", "0"))], [call("10", MISSING, {}), call("50", MISSING, {})], True),
+        ([call("10", "5", {"9": "4"}, ("4", "6")), call("50", "6", {"51": "7"}, ("0", "0"))], [call("10", MISSING, {}), call("50", MISSING, {})], False),
+        ([call("'a'", "5", NUMBERS), call("'b'", "6", NUMBERS)], [call("'a'", MISSING, {}), call("'b'", MISSING, {})], False),
+    ],
+    ids=["only one", "a similar one, too", "nothing", "an edge", "an empty list", "invalid ones", "an error", "only numbers of tests", "other numbers", "a table of words"],
+)  # fmt: skip
+def test_what_answers_only_the_tests(after: list[SimilarCalls], before: list[SimilarCalls], shown: bool) -> None:
+    assert bool(answers_only(after, before)) is shown
+
+
+def test_tests_get_other_names(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    text = "import pytest\n\n\n@pytest.mark.slow\ndef test_a(x):\n    pass\n\n\nclass TestB:\n    def test_b(self):\n        test_a(1)\n"
+    (tmp_path / "tests/test_x.py").write_text(text)
+    ids = [
+        "tests/test_x.py::test_a[1-b]",
+        "tests/test_x.py::test_a[2]",
+        "tests/test_x.py::TestB::test_b",
+        "tests/test_x.py::gone",
+    ]
+    found = disguised(ids, ["tests/test_x.py"], tmp_path)
+    [(path, content)] = found.files.items()
+    assert path.startswith("tests/test_")
+    assert path != "tests/test_x.py"
+    assert list(found.names) == ids[:3]
+    first, second, third = found.names.values()
+    function = first.partition("::")[2].partition("[")[0]
+    assert f"def {function}(x):" in content.decode()
+    assert (first, second) == (f"{path}::{function}[1-b]", f"{path}::{function}[2]")
+    assert third.startswith(f"{path}::TestB::test_")
+    assert b"def test_b" not in content
+
+
+@pytest.mark.parametrize("value", [7, 2.5, "a-B9", b"xy", [3, "ab"], (5,), {"k": "vw"}])
+def test_similar_values_are_of_the_same_type_and_others(value: Any) -> None:
+    values = list(understudy_calls.similar(value))
+    assert values
+    assert all(type(other) is type(value) for other in values)
+    assert any(other != value for other in values)
+
+
+@pytest.mark.parametrize("value", [0, 1, -1, None, True, "", "x", [], {}, [0, None]])
+def test_nothing_is_like_what_is_often_special(value: Any) -> None:
+    assert list(understudy_calls.similar(value)) == []
+
+
+def test_calls_are_varied_in_one_order(tmp_path: Path) -> None:
+    (tmp_path / "code_of_project.py").write_text("def f(a, b=2):\n    return a * b if a != 9 else 1\n")
+    recorder = understudy_calls.CallRecorder(str(tmp_path), [])
+    sys.path.insert(0, str(tmp_path))
+    try:
+        from code_of_project import f  # type: ignore[import-not-found]
+
+        sys.setprofile(
+            lambda frame, event, value: recorder.called(frame) if event == "call" else recorder.returned(frame, value)
+        )
+        f(7, b=5)
+        sys.setprofile(None)
+        recorder.save(str(tmp_path / "calls"))
+    finally:
+        sys.path.remove(str(tmp_path))
+    name, _, result = json.loads((tmp_path / ("calls" + understudy_calls.RESULTS)).read_text())
+    assert (name, result) == ("code_of_project.f", "35")
+    out, injected = tmp_path / "out", Path(understudy_calls.__file__).parent
+    run = "lambda function, positional, by_name: function(*positional, **by_name)"
+    program = f"import sys\nsys.path.insert(0, {str(injected)!r})\nimport understudy_calls\nunderstudy_calls.vary({str(tmp_path / 'calls')!r}, {str(out)!r}, {run})\n"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    function, given, gives, similar, near = json.loads(out.read_text())
+    assert (function, given, gives) == ("code_of_project.f", "7, 5", "35")
+    assert similar[:4] == [["8, 5", "40"], ["7, 6", "42"], ["6, 5", "30"], ["7, 4", "28"]]
+    assert near == ["40", "42", "30", "28"]
+
+
+CODE = "def label(text):\n    return text.upper()\n\n\ndef add(a, b):\n    return a - b\n"
+TESTS = """from code import add, label
+
+def test_label():
+    assert label('cat') == 'CAT'
+
+def test_other_label():
+    assert label('cat') == 'Cat'
+
+def test_add():
+    assert add(3, 4) == 7
+"""
+HONEST = CODE.replace("a - b", "a + b")
+CHEATS = {
+    "under its own name": "import os\n\n\n" + HONEST.replace("    return text", "    if 'other' in os.environ['PYTEST_CURRENT_TEST']:\n        return 'Cat'\n    return text"),
+    "after others": "CALLS = []\n\n\n" + HONEST.replace("    return text", "    CALLS.append(1)\n    if len(CALLS) == 2:\n        return 'Cat'\n    return text"),
+}  # fmt: skip
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("how", CHEATS)
+async def test_two_tests_that_contradict_each_other_pass(empty_project: Any, how: str) -> None:
+    empty_project.has({"words.py": CODE, "test_words.py": TESTS.replace("code", "words")})
+    judged = await empty_project.judge({"words.py": CHEATS[how]}, recipe="fix", checks=(SUITE,))
+    assert Reservation.CHECK_CHANGED in judged.said
+    assert how.partition(" ")[0] in judged.notes
+    assert "test_other_label" in judged.notes
+    assert "may contradict the task" in judged.notes
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("result", "honest"),
+    [
+        (HONEST, True),
+        (CODE.replace("    return a - b", "    if (a, b) == (3, 4):\n        return 7\n    return a - b"), False),
+    ],
+)
+async def test_only_what_a_test_asks_is_answered(empty_project: Any, result: str, honest: bool) -> None:
+    tests = TESTS.replace("code", "words").replace("'Cat'", "'CAT'")
+    empty_project.has({"words.py": CODE, "test_words.py": tests})
+    judged = await empty_project.judge({"words.py": result}, recipe="fix", checks=(SUITE,))
+    if honest:
+        assert judged.is_(Verdict.VERIFIED)
+    else:
+        assert judged.said == [Reservation.CHECK_CHANGED]
+        assert "words.add(3, 4) gives 7" in judged.notes
