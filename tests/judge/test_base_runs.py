@@ -74,6 +74,7 @@ async def test_tests_of_broken_code_that_are_edited_are_a_question(project: Any,
     changed = {entry.test: entry.restored for entry in judged.only.base.tests}
     lost = {f"tests/test_{name}.py::test_double": "failed" for name in EDITS}
     assert {test: changed.get(test) for test in lost} == lost
+    assert ("They failed before: if they contradict the task, confirm the edits." in judged.notes) == is_red
     if not is_red:
         assert "8 of 17 earlier tests" in judged.notes
 

@@ -162,7 +162,7 @@ class BaseRuns:
                 run = await self._observe(limited, commit, finding, without_coverage=only_tests)
                 lost = lost.still(observations.lost_or_hidden(base, run, result))
             if lost:
-                await self._blame(plan, green, finding, restored=restored, lost=lost, run=run)
+                await self._blame(plan, green, finding, restored=restored, lost=lost, run=run, base=base)
                 return
             if self._given_up(base, run, restored, finding):
                 return
@@ -428,6 +428,7 @@ class BaseRuns:
         restored: Sequence[Restored],
         lost: Losses,
         run: Observed,
+        base: Observed,
     ) -> None:
         """Report which restored files the lost tests depend on: tests, files that decide the check, or both."""
         tests = [file for file in restored if file.reason in _TESTS]
@@ -467,7 +468,9 @@ class BaseRuns:
                 else f"The check {plan.check.name} passes only with this result's edits of tests"
             )
             shown = named or [file.path for file in tests]
-            finding.reservations.append((Reservation.TESTS_CHANGED, f"{text}{_listed(shown)}."))
+            failed_before = named and all(base.outcomes.get(test) == observations.FAILED for test in named)
+            why = " They failed before: if they contradict the task, confirm the edits." if failed_before else ""
+            finding.reservations.append((Reservation.TESTS_CHANGED, f"{text}{_listed(shown)}.{why}"))
 
     def _gone(self, run: Observed, result: Observed, restored: Sequence[Restored], finding: Finding) -> None:
         """Report tests of the base that pass on the result, but that the result's own run does not show passing."""
