@@ -46,6 +46,8 @@ def test_another_operand(path: str, before: str, after: str, operand: str) -> No
         ("a.py", "def f(t):\n    return round(t)", "def f(t):\n    return int(t)"),
         ("a.py", "def f(t):\n    return t.old", "def f(t):\n    return t.new"),
         ("a.py", "if a < b:\n    pass", "if b > a:\n    pass"),
+        ("a.py", "def f(n):\n    return n / 100", "MOST = 100\n\n\ndef f(n):\n    return n / MOST"),
+        ("a.go", "package a\n\nvar x = 1\nvar y = 2 + x\n", "package a\n\nvar x = 1\nvar y = 2 + 1\n"),
         ("a.py", "def f(n):\n    return range(0, n)", "def f(n):\n    return range(n)"),
         ("a.py", "def f(n):\n    return '%d' % n", "def f(n):\n    return f'{n}'"),
         ("a.go", "package a\n\nvar a = 1 // one\n", "package a\n\nvar a = 1 // first\n"),

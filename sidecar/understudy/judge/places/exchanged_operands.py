@@ -7,7 +7,7 @@ about this one.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from understudy.mutants.languages.by_suffix import language_of
@@ -46,22 +46,35 @@ def exchanged_operand(
     matcher = difflib.SequenceMatcher(None, old_lines, new_lines, autojunk=False)
     for at, to, count in matcher.get_matching_blocks():
         for pair in zip(old[at : at + count], new[to : to + count], strict=True):
-            operand = _exchanged(*pair)
-            if operand is not None:
-                return operand
+            for text, other in _exchanged(*pair):
+                # A number can get a name, or the other way round.
+                if text.isidentifier() == other.isidentifier() or not _on_one_line(
+                    language, (before, after), text, other
+                ):
+                    return text
     return None
 
 
-def _exchanged(old: list[_Word], new: list[_Word]) -> str | None:
-    """Return the first word of a line that another one takes the place of."""
+def _on_one_line(language: Language, sources: Iterable[bytes], *words: str) -> bool:
+    """Return whether a line of one of some files has all of these words, such as that of a constant with its value."""
+    for source in sources:
+        lines = _words(language, source, range(1, source.count(b"\n") + 2))
+        if any(set(words) <= {text for _, text, _ in line} for line in lines):
+            return True
+    return False
+
+
+def _exchanged(old: list[_Word], new: list[_Word]) -> list[tuple[str, str]]:
+    """Return the words of a line that others take the place of, each with the other one."""
     differing = [(kind, text, other, node) for (kind, text, _), (_, other, node) in zip(old, new, strict=True)]
     differing = [pair for pair in differing if pair[1] != pair[2]]
     if any(kind == "edge" and _EDGES[text] != other for kind, text, other, _ in differing):
-        return None  # its sides are exchanged, too
-    for kind, text, _, node in differing:
-        if kind != "operand" or not text.isidentifier() or _uses(node, text):
-            return text
-    return None
+        return []  # its sides are exchanged, too
+    return [
+        (text, other)
+        for kind, text, other, node in differing
+        if kind != "operand" or not text.isidentifier() or _uses(node, text)
+    ]
 
 
 def _masked(line: list[_Word]) -> tuple[str, ...]:
