@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from understudy.judge.places.replaced_statements import dropped, kept_lines
+from understudy.judge.places.replaced_statements import dropped, kept_lines, released
 from understudy.model.evidence.checks import Check
 from understudy.model.places import untested
 from understudy.model.verdicts import Reservation, Verdict
@@ -127,6 +127,23 @@ def test_lines_of_other_languages_are_left_out_where_that_parses() -> None:
     assert without_lines(*range(1, 11), source=go, path="a.go") == ["4: ", "5: "]
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "lines"),
+    [
+        ("        balance[name] = new\n", "    balance[name] = new\n", {"with LOCK"}),
+        ("            new = old + amount\n        except", "            pass\n        except", set()),
+        ("        try:\n            new = old + amount\n", "        new = old + amount\n        try:\n            pass\n", {"except Over"}),
+        ("        balance[name] = new\n", "        store(name, new)\n\n\ndef store(name, new):\n    balance[name] = new\n", set()),
+        ("    with LOCK:\n", "    with LOCK:\n        # kept\n", set()),
+    ],
+    ids=["behind a lock", "gone", "in front of a handler", "in another function", "nothing"],
+)  # fmt: skip
+def test_a_statement_leaves_a_lock_or_a_handler(old: str, new: str, lines: set[str]) -> None:
+    assert old in BANK
+    left = released("bank.py", BANK.encode(), BANK.replace(old, new).encode(), range(1, BANK.count("\n") + 2))
+    assert {statement.line for statement in left} == {line_of(text) for text in lines}
+
+
 def refactored(*pairs: tuple[str, str]) -> str:
     text = BANK
     for old, new in pairs:
@@ -157,8 +174,10 @@ NO_ABS = ("    total = count * 3\n    total = abs(total)\n", "    total = 3 * co
 async def test_a_refactoring_that_drops_what_no_test_notices_is_named(project: Any) -> None:
     project.has({"bank.py": BANK, "test_bank.py": TESTS})
     around_nothing = (LOCKED, "    with LOCK:\n        pass\n" + UNLOCKED)
+    behind = ("        balance[name] = new\n", "    balance[name] = new\n")
     for pair, function in (
         (around_nothing, "pay"),
+        (behind, "pay"),
         (WITHOUT_LOCK, "pay"),
         (HALF_KEPT, "price"),
         (NO_DECORATOR, "fee"),

@@ -17,7 +17,7 @@ from understudy.judge.places.changed_places import tested_by
 from understudy.judge.places.compared_texts import ComparedTexts
 from understudy.judge.places.exchanged_operands import exchanged_operand
 from understudy.judge.places.judged_place import TIME_OVER, JudgedPlace, TimeOver
-from understudy.judge.places.replaced_statements import dropped, kept_lines, without
+from understudy.judge.places.replaced_statements import dropped, kept_lines, released, without
 from understudy.judge.runs.check_run import CheckOutcome, ResultToJudge
 from understudy.judge.runs.runner_registry import PreparedCheck
 from understudy.model.evidence.checks import Check, Evidence, MutantStatus
@@ -168,11 +168,16 @@ class ReplacedCode:
     async def _look_at_dropped(
         self, item: JudgedPlace, kept: frozenset[bytes], is_noticed: Callable[[str, bytes], Awaitable[bool]]
     ) -> None:
-        """Leave out, on the base, what a place drops and what has no mutant: a test must notice each statement."""
+        """Leave out, on the base, what a place drops and what has no mutant: a test must notice each statement.
+
+        A lock or a handler around a statement that the result has elsewhere is dropped for that statement.
+        """
         path = item.place.source or item.place.path
         source = self._texts.read_base(path) or b""
         changed = {mutant.line for mutant in mutants_of(path, source)}
+        after = self._texts.read_result(item.place.path) or b""
         statements = await asyncio.to_thread(dropped, path, source, item.place.removed, changed, kept)
+        statements += await asyncio.to_thread(released, path, source, after, item.place.removed)
         if not statements:
             return
         if len(statements) > 1 and not await is_noticed(path, without(statements, source)):

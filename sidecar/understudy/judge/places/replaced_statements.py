@@ -10,7 +10,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from understudy.mutants.languages.by_suffix import language_of
@@ -80,6 +80,63 @@ def dropped(
         and all(number in lines and number not in changed for number in numbers)
         and not all(texts[number - 1].strip() in kept for number in numbers)
     ]
+
+
+def released(path: str, before: bytes, after: bytes, lines: Collection[int]) -> list[Without]:
+    """Return the locks and handlers of a function around a statement that is in front of or behind them in the result.
+
+    ``lines`` are lines of ``before``, from 1. A statement that moves to another function can be called from inside.
+    Only in Python.
+    """
+    if not path.endswith(".py"):
+        return []
+    guards: dict[tuple[str, bytes], set[bytes]] = {}
+    for kept in _guarded(after).values():
+        guards.setdefault((kept.function, kept.text), set()).update(kept.guards)
+    guarded = _guarded(before)
+    left = {
+        statement.line: statement
+        for number in sorted(lines)
+        if (line := guarded.get(number)) is not None and (line.function, line.text) in guards
+        for guard, statement in line.guards.items()
+        if guard not in guards[line.function, line.text]
+    }
+    return list(left.values())
+
+
+@dataclass
+class _GuardedLine:
+    text: bytes
+    function: str = ""
+    guards: dict[bytes, Without] = field(default_factory=dict)
+    """The text of each lock or handler around it, and how that is left out."""
+
+
+def _guarded(source: bytes) -> dict[int, _GuardedLine]:
+    """Return the lines of a file, from 1."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    texts = source.splitlines(keepends=True)
+    lines = {number: _GuardedLine(text.strip()) for number, text in enumerate(texts, 1)}
+    for node in ast.walk(tree):  # the outer ones first
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for number in range(node.lineno, (node.end_lineno or 0) + 1):
+                lines[number].function = node.name
+        if not isinstance(node, ast.With | ast.AsyncWith | ast.Try):
+            continue
+        for guard in node.handlers if isinstance(node, ast.Try) else [node]:
+            text, head = texts[guard.lineno - 1], _head(guard)
+            if head is None or guard.body[0].lineno == guard.lineno:
+                continue
+            indented = text[: guard.col_offset] + head + b"\n"
+            _, _, statement = _replaced(guard.lineno, guard.body[0].lineno - 1, indented)
+            for number in range(node.body[0].lineno, (node.body[-1].end_lineno or 0) + 1):
+                lines[number].guards[text.strip()] = statement
+    return lines
 
 
 def _of_lines(path: str, source: bytes, lines: Collection[int]) -> Iterator[tuple[int, int, Without]]:
