@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from understudy.judge.injected import understudy_calls
-from understudy.judge.mutation.repaired_tests import SimilarCalls, answers_only, disguised
+from understudy.judge.mutation.repaired_tests import SimilarCalls, answers_only, as_similar, disguised
 from understudy.model.evidence.checks import Check
 from understudy.model.verdicts import Reservation, Verdict
 
@@ -104,8 +104,12 @@ def test_calls_are_varied_in_one_order(tmp_path: Path) -> None:
     run = "lambda function, positional, by_name: function(*positional, **by_name)"
     program = f"import sys\nsys.path.insert(0, {str(injected)!r})\nimport understudy_calls\nunderstudy_calls.vary({str(tmp_path / 'calls')!r}, {str(out)!r}, {run})\n"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
-    function, given, gives, similar, near = json.loads(out.read_text())
-    assert (function, given, gives) == ("code_of_project.f", "7, 5", "35")
+    line, end = map(json.loads, out.read_text().splitlines())
+    function, arguments, gives, similar, near = line
+    assert end == []
+    assert [str(call) for call in as_similar([line, end])] == ["code_of_project.f(7, 5) gives 35"]
+    assert as_similar([line]) == []
+    assert (function, arguments, gives) == ("code_of_project.f", "7, 5", "35")
     assert similar[:4] == [["8, 5", "40"], ["7, 6", "42"], ["6, 5", "30"], ["7, 4", "28"]]
     assert near == ["40", "42", "30", "28"]
 

@@ -28,7 +28,10 @@ from typing import Any, Callable, Dict, Iterator, List, Optional  # noqa: UP035 
 RESULTS = ".results"
 """Ends the name of the file that says, beside a file of calls, what the calls of tests gave: lines of JSON."""
 _MOST_CALLS = 300
-_MOST_PER_FUNCTION = 5
+MOST_OF_MANY_TESTS = 5
+"""Calls of one function that are kept where all tests run."""
+MOST_OF_FEW_TESTS = 60
+"""Calls of one function that are kept where only a few tests run."""
 _MOST_BYTES = 32 * 1024
 """Most bytes of the arguments of one call."""
 _MOST_ITEMS = 50
@@ -88,8 +91,12 @@ class _Bounded(io.BytesIO):
 class CallRecorder:
     """Keeps the arguments of calls of functions below a folder."""
 
-    def __init__(self, root: str, tests: List[str]) -> None:  # noqa: UP006
-        """Leave out the files ``tests``; all paths are absolute, with links resolved."""
+    def __init__(self, root: str, tests: List[str], per_function: int = MOST_OF_MANY_TESTS) -> None:  # noqa: UP006
+        """Leave out the files ``tests``; all paths are absolute, with links resolved.
+
+        ``per_function`` is how many calls of a function are kept.
+        """
+        self._per_function = per_function
         self._root = root + os.sep
         self._tests = frozenset(tests)
         self._ours: Dict[str, bool] = {}  # noqa: UP006
@@ -111,7 +118,7 @@ class CallRecorder:
         is_function = bool(code.co_flags & inspect.CO_OPTIMIZED)  # the code of a class is none
         if not is_function or "<" in name or name.rpartition(".")[2].startswith("__") or not isinstance(module, str):
             return
-        if self._counts.get(code, 0) >= _MOST_PER_FUNCTION or module == "__main__":
+        if self._counts.get(code, 0) >= self._per_function or module == "__main__":
             return
         self._busy = True
         try:
@@ -279,7 +286,7 @@ def vary(calls_file: str, out_file: str, call: Callable[..., Any]) -> None:
     """Make the calls of a file, and calls with similar arguments; write what each gave as one line of JSON.
 
     Each line has the function, its arguments, its result, pairs of other arguments and their results, and the results
-    for the numbers next to those given. The order is always the same.
+    for the numbers next to those given. The order is always the same, and an empty list is the end.
     """
     with open(calls_file, "rb") as stream:  # noqa: PTH123
         sys.path[:], calls = pickle.load(stream)  # noqa: S301 - written by this program
@@ -305,6 +312,7 @@ def vary(calls_file: str, out_file: str, call: Callable[..., Any]) -> None:
         pairs = results[1 : len(changed) + 1]
         near_results = [result for _, result in results[len(changed) + 1 :]]
         os.write(out, json.dumps([module + "." + name, arguments, result, pairs, near_results]).encode() + b"\n")
+    os.write(out, b"[]\n")
 
 
 def _next_to(value: Any) -> Iterator[Any]:

@@ -267,7 +267,7 @@ def run_pytest(tests: List[str], plugin: Any, tests_in: str, stop: bool = True) 
 def record(job: Json) -> Json:
     """Run all tests once and return their outcomes and lines."""
     recorded = RecordedRun(job["files"])
-    calls = CallRecorder(job["root"], job["test_files"]) if job["calls"] else None
+    calls = CallRecorder(job["root"], job["test_files"], job["per_function"]) if job["calls"] else None
     if calls is not None:
         recorded.lines.on_call, recorded.lines.on_return = calls.called, calls.returned
     tree = CopiedTree(job["root"], job["original"]) if job["original"] else None

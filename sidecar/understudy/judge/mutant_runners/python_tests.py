@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from understudy.judge.injected import understudy_calls
 from understudy.judge.mutant_runners.check_mutants import KeptProcess
 from understudy.judge.mutant_runners.mutant_runs import MutantResult, PlannedRun, RecordedTests, pending_result
 from understudy.judge.outcomes.probe import write_copies
@@ -83,19 +84,21 @@ async def record(
     *,
     seconds: float,
     calls: Path | None = None,
+    per_function: int = understudy_calls.MOST_OF_MANY_TESTS,
     test_files: Sequence[str] = (),
 ) -> RecordedTests:
     """Run ``tests`` (files or ids) once and record which test executes which lines of ``files``.
 
     Both are relative to the tree. ``calls`` is a file for the calls of functions that are not in ``test_files`` (see
-    ``repeated_calls``). Raise ``tool_crashed`` if the run does not complete, with the end of its output, or
-    ``resource_limit``.
+    ``repeated_calls``), at most ``per_function`` of each. Raise ``tool_crashed`` if the run does not complete, with the
+    end of its output, or ``resource_limit``.
     """
     absolute = {str((where.tree / file).resolve()): file for file in files}
     job = {
         "files": list(absolute),
         "tests": _arguments(where, tests),
         "calls": str(calls) if calls is not None else "",
+        "per_function": per_function,
         "test_files": [str((where.tree / file).resolve()) for file in test_files],
     }
     entries, output = await _run(where, "record", job, seconds)
@@ -316,7 +319,15 @@ class PytestRunner:
         self, files: Sequence[str], tests: Sequence[str], calls: Path, test_files: Sequence[str], *, seconds: float
     ) -> RecordedTests:
         """Run only some tests, given by their ids, and record lines and calls; see ``record``."""
-        return await record(self._where, files, tests, seconds=seconds, calls=calls, test_files=test_files)
+        return await record(
+            self._where,
+            files,
+            tests,
+            seconds=seconds,
+            calls=calls,
+            per_function=understudy_calls.MOST_OF_FEW_TESTS,
+            test_files=test_files,
+        )
 
     async def begin(
         self, recorded: RecordedTests, planned: Sequence[PlannedRun], *, seconds: float, keep: bool, warm: bool

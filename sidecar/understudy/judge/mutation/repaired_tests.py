@@ -180,7 +180,7 @@ def _beside(path: str, name: str) -> str:
 
 
 def as_similar(lines: Iterable[Sequence[object]]) -> list[SimilarCalls]:
-    """Return the lines of ``understudy_calls.vary``, up to one that is not."""
+    """Return the lines of ``understudy_calls.vary``; nothing if they are cut off: the rest could say otherwise."""
     calls = []
     for line in lines:
         match line:
@@ -190,9 +190,11 @@ def as_similar(lines: Iterable[Sequence[object]]) -> list[SimilarCalls]:
                     function=function, arguments=arguments, result=result, similar=pairs, near=tuple(map(str, near))
                 )
                 calls.append(call)
+            case []:
+                return calls
             case _:
                 break
-    return calls
+    return []
 
 
 def answers_only(after: Sequence[SimilarCalls], before: Sequence[SimilarCalls]) -> list[SimilarCalls]:
