@@ -114,11 +114,8 @@ class _GuardedLine:
 
 def _guarded(source: bytes) -> dict[int, _GuardedLine]:
     """Return the lines of a file, from 1."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = python_syntax(source)
+    if tree is None:
         return {}
     texts = source.splitlines(keepends=True)
     lines = {number: _GuardedLine(text.strip()) for number, text in enumerate(texts, 1)}
