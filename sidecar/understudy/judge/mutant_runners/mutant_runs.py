@@ -490,8 +490,8 @@ def _items(planned: Sequence[PlannedRun]) -> list[list[int]]:
     return items
 
 
-def _overlap(one: Mutant, other: Mutant) -> bool:
-    return one.start == other.start or (one.start < other.end and other.start < one.end)
+def _overlap(first: Mutant, second: Mutant) -> bool:
+    return first.start == second.start or (first.start < second.end and second.start < first.end)
 
 
 async def together(coroutines: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
