@@ -188,6 +188,8 @@ export const ERROR_KINDS = [
   "isolation_unavailable",
   /** A required program is not installed. */
   "tool_missing",
+  /** The project's environment lacks what its code or its tests import. */
+  "environment",
   /** A program ended with an error. */
   "tool_crashed",
   /** A program exited without reporting that it had finished. */

@@ -42,18 +42,3 @@ def test_module_names(tmp_path):
 def test_the_style_of_a_project(tmp_path, files, expected):
     written(tmp_path, **files)
     assert project_layout.style_of(tmp_path, PurePosixPath("tests")) == expected
-
-
-def test_a_generated_module_that_is_missing_is_named(tmp_path):
-    written(tmp_path, **{".gitignore": "_version.py\n"})
-    reason, hint = project_layout.why_not_imported(tmp_path, "ModuleNotFoundError: No module named 'shop._version'")
-    assert reason == "`shop/_version.py` is generated and ignored by git"
-    assert hint == 'Add `worktrees.copy = ["shop/_version.py"]` to .understudy/config.toml.'
-    (tmp_path / "src/shop").mkdir(parents=True)
-    reason, _ = project_layout.why_not_imported(tmp_path, "ModuleNotFoundError: No module named 'shop._version'")
-    assert reason.startswith("`src/shop/_version.py`")
-    reason, hint = project_layout.why_not_imported(tmp_path, "ModuleNotFoundError: No module named 'numpy'")
-    assert (reason, hint) == (
-        "numpy is not installed in the project's environment",
-        "Install what provides it there.",
-    )

@@ -19,7 +19,8 @@ from understudy.mutants.generate import Mutant, mutants_of
 from .choose_examples import Found, Property, choose, choose_properties, merged
 from .confined_runs import ConfinedRuns, Stop
 from .documented import calls_in_tests, documented_examples, names_to_import, nothing_to_test
-from .project_layout import ImportPath, choose_name, find_sources, formatters, import_mode, style_of, why_not_imported
+from .missing_modules import why_no_tests, why_not_imported
+from .project_layout import ImportPath, choose_name, find_sources, formatters, import_mode, style_of
 from .test_file import Style, TestFunction, write
 
 SEARCH_SECONDS = 45.0
@@ -58,6 +59,8 @@ class Report:
     kept: list[TestFunction] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
     unsteady: int = 0
+    not_run: bool = False
+    """Pytest did not run the tests that were written."""
     notes: list[str] = field(default_factory=list)
     units: list[str] = field(default_factory=list)
     """The public functions and classes that were called."""
@@ -101,7 +104,8 @@ class Report:
                 reasons.setdefault(why, []).append(name)
         if target is None:
             unexplained = [name for name in self.units if name not in self.left_out]
-            reasons |= {"its examples did not hold again": unexplained} if unexplained else {}
+            why = "pytest did not run its examples" if self.not_run else "its examples did not hold again"
+            reasons |= {why: unexplained} if unexplained else {}
         if reasons:
             parts = [f"{', '.join(names)} ({why})" for why, names in reasons.items()]
             more = [f"and {len(parts) - MOST_REASONS} more reasons"] if len(parts) > MOST_REASONS else []
@@ -133,7 +137,7 @@ class ModuleTests:
     """The work on one file."""
 
     def __init__(self, root: Path, path: PurePosixPath, confinement: ConfinedRuns, emit: Emit, seconds: float) -> None:
-        """Find the module's name; kinds: ``bad_request``."""
+        """Find the module's name; kinds: ``bad_request``, ``environment``."""
         self.root = root
         self.path = path
         self.confinement = confinement
@@ -170,6 +174,8 @@ class ModuleTests:
         path = ImportPath(self.confinement, self.root, self._python)
         file = os.path.realpath(self.root / self.path)
         imported = path.of_tests(target, self.module)
+        if imported is None and (missing := why_no_tests(self.root, path.printed, self.confinement.python)):
+            raise Stop("environment", f"The tests of this project cannot run: {missing[0]}.", missing[1])
         if imported is not None and (imported[1] is None or os.path.realpath(imported[1]) != file):
             # A test cannot import the module yet, such as one directly in `src/`: its file must add the folder itself.
             added = path.of_tests(target, self.module, str(self.sources))
@@ -221,9 +227,9 @@ class ModuleTests:
     def _heard(self, answer: dict[str, Any], examples: list[Found]) -> bool:
         match answer["type"]:
             case "import_failed":
-                why, hint = why_not_imported(self.root, str(answer["reason"]))
+                why, hint = why_not_imported(self.root, str(answer["reason"]), self.confinement.python)
                 raise Stop(
-                    "bad_request",
+                    "environment" if hint else "bad_request",
                     f"The module {self.module} cannot be imported: {why}.",
                     hint or f"See the whole error in a terminal: {self.confinement.python} -c 'import {self.module}'",
                 )
@@ -355,6 +361,7 @@ class ModuleTests:
             output = summary if not outcomes else f"{len(tests) - len(bad)} of {len(tests)} tests pass"
             self.emit("tool_result", callId=call, ok=not bad, output=output)
             if not outcomes:
+                self.report.not_run = True
                 self.report.notes.append(f"pytest did not run the tests: {summary}")
                 return None
         return failing

@@ -131,8 +131,8 @@ def uses_suffix(root: Path, folder: PurePosixPath) -> bool:
 def style_of(root: Path, folder: PurePosixPath) -> Style:
     """Return the line length that the project configures, and the quotes that its tests use."""
     width = 88
-    tool = _toml(root / "pyproject.toml").get("tool", {})
-    ruff = {**_toml(root / "ruff.toml"), **tool.get("ruff", {})} if isinstance(tool, dict) else {}
+    tool = toml_of(root / "pyproject.toml").get("tool", {})
+    ruff = {**toml_of(root / "ruff.toml"), **tool.get("ruff", {})} if isinstance(tool, dict) else {}
     for value in (_get(tool, "black", "line-length"), ruff.get("line-length"), _flake8(root)):
         if isinstance(value, int) and 60 <= value <= 200:
             width = value
@@ -149,7 +149,7 @@ def style_of(root: Path, folder: PurePosixPath) -> Style:
 
 def formatters(root: Path) -> list[list[str]]:
     """Return the arguments of the formatters that the project configures, to be run with ``python -m``."""
-    tool = _toml(root / "pyproject.toml").get("tool", {})
+    tool = toml_of(root / "pyproject.toml").get("tool", {})
     commands = [["black", "-q"]] if _get(tool, "black") is not None else []
     if _get(tool, "ruff") is not None or any((root / name).is_file() for name in ("ruff.toml", ".ruff.toml")):
         commands.append(["ruff", "format", "-q"])
@@ -167,26 +167,8 @@ def import_mode(root: Path) -> list[str]:
     return []
 
 
-def why_not_imported(root: Path, reason: str) -> tuple[str, str]:
-    """Return the reason, and what to do when a module is missing: not installed, or generated and ignored by git."""
-    missing = re.search(r"No module named '([\w.]+)'", reason)
-    if missing:
-        part = missing[1].replace(".", "/") + ".py"
-        ignored = (root / ".gitignore").read_text("utf-8", "replace") if (root / ".gitignore").is_file() else ""
-        settings = (
-            (root / "pyproject.toml").read_text("utf-8", "replace") if (root / "pyproject.toml").is_file() else ""
-        )
-        name = part.rpartition("/")[2]
-        if name in ignored or re.search(rf"(?:version_file|write_to|version-file)\s*=.*{re.escape(name)}", settings):
-            part = f"src/{part}" if (root / "src" / part.partition("/")[0]).is_dir() else part
-            line = f'worktrees.copy = ["{part}"]'
-            return f"`{part}` is generated and ignored by git", f"Add `{line}` to .understudy/config.toml."
-        if "." not in missing[1]:
-            return f"{missing[1]} is not installed in the project's environment", "Install what provides it there."
-    return reason, ""
-
-
-def _toml(path: Path) -> dict[str, Any]:
+def toml_of(path: Path) -> dict[str, Any]:
+    """Return the content of a TOML file; nothing if it cannot be read."""
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
@@ -220,6 +202,8 @@ class ImportPath:
         self._confinement = confinement
         self._root = root
         self._run = run
+        self.printed = ""
+        """What pytest printed last."""
 
     def of_tests(self, target: PurePosixPath, module: str, extra: str = "") -> tuple[list[str], str | None] | None:
         """Return the import path of a test file and the file that it imports as ``module``.
@@ -248,10 +232,11 @@ class ImportPath:
         return {name: line for name, line in _read(answer).items() if line}
 
     def _pytest(self, *arguments: str, **environment: str) -> None:
-        self._run(
+        printed = self._run(
             "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "addopts=", *import_mode(self._root), *arguments,
             seconds=PROBE_SECONDS, **environment,
         )  # fmt: skip
+        self.printed = printed or ""
 
 
 @contextlib.contextmanager

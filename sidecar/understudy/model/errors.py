@@ -55,6 +55,8 @@ class ErrorKind(enum.StrEnum):
     """A worktree cannot be created from this folder."""
     TOOL_MISSING = "tool_missing"
     """A required program is not installed."""
+    ENVIRONMENT = "environment"
+    """The project's environment lacks what its code or its tests import."""
     TOOL_CRASHED = "tool_crashed"
     """A program ended with an error."""
     TOOL_NO_RESULT = "tool_no_result"

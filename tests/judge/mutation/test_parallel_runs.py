@@ -146,7 +146,8 @@ class Place:
         argv = ["{python}", "-m", kind, "{tests}"]
         return MutationRequest(
             plan=PreparedCheck(check=Check(name="suite", argv=argv), kind=kind, tests=("test_calc.py",)),
-            passed=frozenset(f"test_calc.py::{name}" for name in names) or frozenset({"test_calc.Sign.test_sign", "test_calc.Sign.test_clamp"}),
+            passed=frozenset(f"test_calc.py::{name}" for name in names)
+            or frozenset({"test_calc.Sign.test_sign", "test_calc.Sign.test_clamp"}),
             seconds=0.5,
             context=CheckContext(
                 tree=self.tree,

@@ -1,0 +1,89 @@
+"""Say which module a project lacks, where it is needed, and how to get it."""
+
+from __future__ import annotations
+
+import configparser
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from .project_layout import toml_of
+
+_MISSING = re.compile(r"No module named '([\w.]+)'")
+_IN_TESTS = re.compile(r"^(?:E\s+)?ModuleNotFoundError: (No module named '[\w.]+')", re.MULTILINE)
+_PLACE = re.compile(r"^(\S+\.py):(\d+): in ", re.MULTILINE)
+"""Matches a line of a traceback as pytest prints it."""
+_NAME = re.compile(r"[\w.-]+")
+_MOST_FILES = 20
+
+
+def why_not_imported(root: Path, reason: str, python: str) -> tuple[str, str]:
+    """Return why a module cannot be imported, and what to do if another one is missing.
+
+    That is not installed, or generated and ignored by git. ``python`` is the project's interpreter.
+    """
+    missing = _MISSING.search(reason)
+    if missing is None:
+        return reason, ""
+    part = missing[1].replace(".", "/") + ".py"
+    ignored = (root / ".gitignore").read_text("utf-8", "replace") if (root / ".gitignore").is_file() else ""
+    settings = (root / "pyproject.toml").read_text("utf-8", "replace") if (root / "pyproject.toml").is_file() else ""
+    name = part.rpartition("/")[2]
+    if name in ignored or re.search(rf"(?:version_file|write_to|version-file)\s*=.*{re.escape(name)}", settings):
+        part = f"src/{part}" if (root / "src" / part.partition("/")[0]).is_dir() else part
+        line = f'worktrees.copy = ["{part}"]'
+        return f"`{part}` is generated and ignored by git", f"Add `{line}` to .understudy/config.toml."
+    if "." in missing[1]:
+        return reason, ""
+    return f"{missing[1]} is not installed in the project's environment", _how_to_install(root, missing[1], python)
+
+
+def why_no_tests(root: Path, printed: str, python: str) -> tuple[str, str] | None:
+    """Return which module pytest did not find when it loaded the files of the tests, with what to do; None: none."""
+    missing = _IN_TESTS.search(printed)
+    if missing is None:
+        return None
+    why, hint = why_not_imported(root, missing[1], python)
+    places = _PLACE.findall(printed[: missing.start()])
+    where = "{}:{}".format(*places[-1]) if places else "a file that pytest loads"
+    return f"{where} cannot be loaded: {why}", hint
+
+
+def _how_to_install(root: Path, module: str, python: str) -> str:
+    """Return the command that installs a module, as the project itself names what has it, if it does."""
+    install = f"{shlex.quote(python)} -m pip install"
+    if any((root / folder / module).is_dir() for folder in (".", "src")):
+        return f"Install the project itself: {install} -e ."
+    for kind, name, listed in _declared(root):
+        distributions = {_normal(match[0]) for line in listed if (match := _NAME.match(line.strip()))}
+        if distributions & {_normal(f"{prefix}{module}") for prefix in ("", "py", "python-")}:
+            # Only a new pip knows groups.
+            arguments = {"extra": f"-e '.[{name}]'", "group": shlex.join(listed), "file": f"-r {name}"}
+            return f"Install what the project declares: {install} {arguments[kind]}"
+    return f"Install what provides it: {install} {module}"
+
+
+def _declared(root: Path) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield the kind (extra, group, file), the name and the lines of each list of requirements."""
+    settings = toml_of(root / "pyproject.toml")
+    project = settings.get("project")
+    extras: Any = project.get("optional-dependencies") if isinstance(project, dict) else None
+    for kind, table in (("extra", extras), ("group", settings.get("dependency-groups"))):
+        for name, listed in table.items() if isinstance(table, dict) else ():
+            yield kind, name, [line for line in listed if isinstance(line, str)]
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        parser.read(root / "setup.cfg", "utf-8")
+        for name, text in parser["options.extras_require"].items():
+            yield "extra", name, text.splitlines()
+    except (OSError, ValueError, KeyError, configparser.Error):
+        pass
+    files = [*root.glob("*requirements*.txt"), *root.glob("requirements/*.txt"), *root.glob("tests/*requirements*.txt")]
+    for file in sorted(files)[:_MOST_FILES]:
+        yield "file", file.relative_to(root).as_posix(), file.read_text("utf-8", "replace").splitlines()
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

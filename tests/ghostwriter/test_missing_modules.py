@@ -1,0 +1,74 @@
+"""Test what the ghostwriter says where a module, or what the tests need, is not installed."""
+
+import subprocess
+
+import pytest
+from project_python import project_python
+
+from understudy.ghostwriter.missing_modules import why_no_tests, why_not_imported
+
+NO_NUMPY = "ModuleNotFoundError: No module named 'numpy'"
+PYTHON = "/project/.venv/bin/python"
+INSTALL = f"{PYTHON} -m pip install"
+
+
+def written(root, files):
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def test_a_generated_module_that_is_missing_is_named(tmp_path):
+    written(tmp_path, {".gitignore": "_version.py\n"})
+    missing = "ModuleNotFoundError: No module named 'shop._version'"
+    reason, hint = why_not_imported(tmp_path, missing, PYTHON)
+    assert reason == "`shop/_version.py` is generated and ignored by git"
+    assert hint == 'Add `worktrees.copy = ["shop/_version.py"]` to .understudy/config.toml.'
+    (tmp_path / "src/shop").mkdir(parents=True)
+    reason, _ = why_not_imported(tmp_path, missing, PYTHON)
+    assert reason.startswith("`src/shop/_version.py`")
+
+
+@pytest.mark.parametrize(
+    ("files", "hint"),
+    [
+        ({}, f"Install what provides it: {INSTALL} numpy"),
+        ({"src/numpy/__init__.py": ""}, f"Install the project itself: {INSTALL} -e ."),
+        (
+            {"pyproject.toml": '[project.optional-dependencies]\ndocs = ["sphinx"]\ntests = ["pytest", "NumPy>=2"]\n'},
+            f"Install what the project declares: {INSTALL} -e '.[tests]'",
+        ),
+        (
+            {"pyproject.toml": '[dependency-groups]\ndev = [{include-group = "x"}, "pytest", "pynumpy>2"]\n'},
+            f"Install what the project declares: {INSTALL} pytest 'pynumpy>2'",
+        ),
+        (
+            {"setup.cfg": "[options.extras_require]\ntest =\n    pytest\n    numpy[all]\n"},
+            f"Install what the project declares: {INSTALL} -e '.[test]'",
+        ),
+        (
+            {"requirements/dev.txt": "-r base.txt\nnumpy==2.0 # a comment\n"},
+            f"Install what the project declares: {INSTALL} -r requirements/dev.txt",
+        ),
+        ({"pyproject.toml": "not TOML [", "setup.cfg": "= no"}, f"Install what provides it: {INSTALL} numpy"),
+    ],
+    ids=["nothing", "the project", "an extra", "a group", "setup.cfg", "a file", "broken settings"],
+)
+def test_the_hint_is_the_command_that_the_project_declares(tmp_path, files, hint):
+    written(tmp_path, files)
+    assert why_not_imported(tmp_path, NO_NUMPY, PYTHON) == ("numpy is not installed in the project's environment", hint)
+
+
+def test_what_the_tests_of_a_project_need_is_named_with_the_line_that_needs_it(tmp_path):
+    files = {"tests/conftest.py": "from helpers import base\n", "helpers/__init__.py": ""}
+    written(tmp_path, files | {"helpers/base.py": "import json\nimport numerics_x\n", "tests/test_a.py": ""})
+    collect = [project_python(), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--collect-only", "tests/test_a.py"]
+    printed = subprocess.run(collect, cwd=tmp_path, check=False, capture_output=True, text=True)
+    why, hint = why_no_tests(tmp_path, printed.stdout + printed.stderr, PYTHON)
+    assert why == "helpers/base.py:2 cannot be loaded: numerics_x is not installed in the project's environment"
+    assert hint.endswith("pip install numerics_x")
+    (tmp_path / "helpers/base.py").write_text("raise ValueError('No module named 'x'')\n")
+    printed = subprocess.run(collect, cwd=tmp_path, check=False, capture_output=True, text=True)
+    assert "ValueError" in printed.stdout + printed.stderr
+    assert why_no_tests(tmp_path, printed.stdout + printed.stderr, PYTHON) is None
