@@ -24,6 +24,7 @@ def call(arguments: str, result: str, similar: dict[str, str], near: tuple[str, 
 
 
 SAME = {"'a1'": "1", "'b1'": "2", "'c1'": "3", "'d1'": "4"}
+MANY = {f"'{letter}1', 5": str(number) for number, letter in enumerate("bcdefghijkl")}
 NUMBERS = {"9": "raises KeyError: list(9)", "11": "raises KeyError: list(11)"}
 
 
@@ -33,6 +34,7 @@ NUMBERS = {"9": "raises KeyError: list(9)", "11": "raises KeyError: list(11)"}
         ([call("'aa'", "9", SAME)], [call("'aa'", "0", SAME)], True),
         ([call("'aa'", "9", {**SAME, "'e1'": "9"})], [call("'aa'", "0", {**SAME, "'e1'": "5"})], False),
         ([call("'aa'", "9", SAME)], [call("'aa'", "9", SAME)], False),
+        ([call("'aa', 5", "9", {**MANY, "'aa', 6": "9"})], [call("'aa', 5", "0", {**MANY, "'aa', 6": "0"})], True),
         ([call("18", "True", SAME, ("True", "False"))], [call("18", "False", SAME, ("True", "False"))], False),
         ([call("[]", "9", {})], [call("[]", "0", {})], False),
         ([call("'aa'", "9", dict.fromkeys(SAME, "raises E"))], [call("'aa'", "0", dict.fromkeys(SAME, "raises E"))], False),
@@ -41,7 +43,7 @@ NUMBERS = {"9": "raises KeyError: list(9)", "11": "raises KeyError: list(11)"}
         ([call("10", "5", {"9": "4"}, ("4", "6")), call("50", "6", {"51": "7"}, ("0", "0"))], [call("10", MISSING, {}), call("50", MISSING, {})], False),
         ([call("'a'", "5", NUMBERS), call("'b'", "6", NUMBERS)], [call("'a'", MISSING, {}), call("'b'", MISSING, {})], False),
     ],
-    ids=["only one", "a similar one, too", "nothing", "an edge", "an empty list", "invalid ones", "an error", "only numbers of tests", "other numbers", "a table of words"],
+    ids=["only one", "a similar one, too", "nothing", "one argument that it does not look at", "an edge", "an empty list", "invalid ones", "an error", "only numbers of tests", "other numbers", "a table of words"],
 )  # fmt: skip
 def test_what_answers_only_the_tests(after: list[SimilarCalls], before: list[SimilarCalls], shown: bool) -> None:
     assert bool(answers_only(after, before)) is shown

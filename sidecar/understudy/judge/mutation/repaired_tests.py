@@ -36,6 +36,8 @@ _MOST_CHARACTERS = 120
 _MOST_BYTES = 16 * 1024 * 1024
 _LEAST_SIMILAR = 4
 """Similar calls that must give the same as before, so that a change is one for a single call."""
+_MOST_DIFFERING = 0.1
+"""Share of them that may give something else: code can look at some arguments only."""
 _RAISES = "raises "
 _IS_MISSING = ("raises AttributeError", "raises ImportError", "raises ModuleNotFoundError")
 
@@ -198,7 +200,7 @@ def as_similar(lines: Iterable[Sequence[object]]) -> list[SimilarCalls]:
 
 
 def answers_only(after: Sequence[SimilarCalls], before: Sequence[SimilarCalls]) -> list[SimilarCalls]:
-    """Return the calls that give another result than before, if no similar call does; ``after`` is the result's code.
+    """Return the calls that give another result than before (``after``), if hardly any similar one does.
 
     Where a number next to the given one has the result, the edge of a condition moved. A new function is compared with
     itself: if it gives nothing but one result for all numbers that tests do not pass, it knows only theirs.
@@ -207,9 +209,15 @@ def answers_only(after: Sequence[SimilarCalls], before: Sequence[SimilarCalls]) 
     changed = [pair for pair in pairs if not pair[1].result.startswith(_IS_MISSING)]
     if not changed:
         return _only_numbers_of_tests([now for now, _ in pairs])
-    if any(now.similar != old.similar for now, old in changed):
+    if any(_differing(now, old) > _MOST_DIFFERING for now, old in changed):
         return []
     return [now for now, old in changed if now.result not in now.near and _similar(old) >= _LEAST_SIMILAR]
+
+
+def _differing(now: SimilarCalls, old: SimilarCalls) -> float:
+    """Return the share of similar calls that give something else."""
+    pairs = list(zip(now.similar, old.similar, strict=False))
+    return sum(result != before for result, before in pairs) / max(1, len(pairs))
 
 
 def _similar(call: SimilarCalls) -> int:
