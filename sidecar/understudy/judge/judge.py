@@ -558,15 +558,13 @@ class _Judge:
                 else:
                     finding.reservations += lost.reservations()
         else:
+            await self._materialise(self._request.head)
             places = await asyncio.to_thread(self._places.groups)
             changes = await asyncio.to_thread(self._places.changes)
             left = self._places.left()
-            repaired, seconds = await self._base_runs.repaired_tests(plan, green)
-            await self._materialise(self._request.head)
             finding = await self._mutation.judge_code(
-                plan, green, places, changes=changes, repaired=repaired, left=left, deadline=deadline
+                plan, green, places, changes=changes, left=left, deadline=deadline
             )
-            finding.seconds += seconds
         self._findings.reserve(*finding.reservations)
         self._check.contradicted(finding.tampered)
         self._record.judged(finding.judged)

@@ -7,7 +7,6 @@ import dataclasses
 import functools
 import math
 import os
-import posixpath
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -288,23 +287,6 @@ class BaseRuns:
         """Return what a check shows on the base, from the cache if it ran there before, and the seconds it took."""
         finding = Finding()
         return await self._base(plan, finding), finding.seconds
-
-    async def repaired_tests(self, plan: PreparedCheck, green: CheckOutcome) -> tuple[frozenset[str], float]:
-        """Return the earlier tests in Python that fail on the base and pass now, and the seconds that took.
-
-        Where the base's tests cannot be loaded, those of unchanged files count.
-        """
-        changed = {path for _, path in self._trial.changes}
-        passing = {test for test in green.observed.passing if ".py::" in test}
-        if plan.uses_tests or not passing or not any(path.endswith(".py") for path in changed):
-            return frozenset(), 0.0
-        base, seconds = await self.on_base(earlier_tests.with_time_limit(plan, green.seconds))
-        failed = {test for test in passing if base.outcomes.get(test) == observations.FAILED}
-        if base.unbuilt:
-            files = {posixpath.basename(path) for path in changed}
-            unknown = passing.difference(base.outcomes)
-            failed |= {test for test in unknown if posixpath.basename(test.partition("::")[0]) not in files}
-        return frozenset(failed), seconds
 
     async def without_unchanged_tests(self, new: Collection[str], earlier: Iterable[str]) -> str:
         """Return a commit that is the result with its earlier tests emptied; see ``earlier_tests``."""

@@ -161,7 +161,6 @@ class MutationEvidence:
         places: Groups,
         *,
         changes: Sequence[PlaceChange] = (),
-        repaired: frozenset[str] = frozenset(),
         left: bool,
         deadline: float | None = None,
     ) -> MutationFinding:
@@ -169,7 +168,6 @@ class MutationEvidence:
 
         ``places`` says which of them belong together, ``left`` whether an earlier check left something open.
         ``changes`` are tried beside the mutants, where the runner knows which tests run a line, until ``deadline``.
-        ``repaired`` are earlier tests that fail on the base.
         """
         if not left and self._best is not None and self._enough(self._best):
             return MutationFinding()
@@ -181,6 +179,7 @@ class MutationEvidence:
             return MutationFinding()
         tests = await asyncio.to_thread(self._test_files, sources)
         base = {path: await asyncio.to_thread(self._read, self._trial.base, path) for path in sources}
+        new_tests = await asyncio.to_thread(self._only_new, green.observed.passing)
         outcome = await self._test(
             plan,
             green,
@@ -191,7 +190,7 @@ class MutationEvidence:
             deadline=deadline,
             test_files=tests,
             base=base,
-            repaired=repaired,
+            earlier=green.observed.passing.difference(new_tests),
         )
         if outcome.result is None:
             return MutationFinding(seconds=outcome.seconds)
@@ -326,7 +325,7 @@ class MutationEvidence:
         only_executed: bool = False,
         test_files: tuple[str, ...] = (),
         base: Mapping[str, bytes | None] | None = None,
-        repaired: frozenset[str] = frozenset(),
+        earlier: frozenset[str] = frozenset(),
         deadline: float | None = None,
     ) -> MutationOutcome:
         trial = self._trial
@@ -345,7 +344,7 @@ class MutationEvidence:
                 only_executed=only_executed,
                 test_files=test_files,
                 base=base,
-                repaired=repaired,
+                earlier=earlier,
                 seed=await asyncio.to_thread(trial.tree.tree_of, trial.head),
                 evidence=self._settings.evidence,
                 dismissed=self._settings.dismissed,

@@ -42,7 +42,7 @@ from understudy.judge.mutation.confirmation import OWN_FOLDERS, Confirmation, co
 from understudy.judge.mutation.planning import MutantSample, MutationPlan, MutationScore, as_change, identities
 from understudy.judge.mutation.repaired_tests import RepairedTests
 from understudy.judge.mutation.repeated_calls import differing_calls, record_calls
-from understudy.judge.mutation.wrong_expectations import WrongExpectations
+from understudy.judge.mutation.wrong_expectations import WrongExpectations, executing
 from understudy.judge.outcomes.observations import printable
 from understudy.judge.project import interpreter
 from understudy.judge.runs.check_run import CheckContext, CheckOutcome, environment_of, working_folder
@@ -126,8 +126,8 @@ class MutationRequest:
     """Files whose tests must notice wrong expectations, too, if they execute ``lines``."""
     base: Mapping[str, bytes | None] | None = None
     """The base's content of the changed files: calls that tests make are repeated elsewhere. None: they are not."""
-    repaired: frozenset[str] = frozenset()
-    """The ids of earlier tests that fail on the base and pass on the result."""
+    earlier: frozenset[str] = frozenset()
+    """The ids of tests that the base has, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,7 +291,7 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
         result.unfinished = _why_unfinished(evaluation.runs, results)
     of_places = tuple((run, tried) for run, tried in zip(evaluation.runs, results, strict=True) if run.of_place)
     differing = await _differing_calls(request, first, lanes[0].runner, recorded.seconds)
-    only_answered = await _only_answered(request, first, lanes[0].runner, recorded.seconds)
+    only_answered = await _only_answered(request, first, lanes[0].runner, recorded)
     confirmation = await _confirmation(request, first, evaluation.tests_of_kills(of_places))
     covered = {(run.path, run.mutant): run.tests for run in planned.runs}
     return MutationOutcome(
@@ -395,18 +395,20 @@ async def _differing_calls(request: MutationRequest, first: _Copy, runner: Mutan
     return await differing_calls(request.plan, first.context, calls, request.base, seconds=seconds)
 
 
-async def _only_answered(request: MutationRequest, first: _Copy, runner: MutantRunner, seconds: float) -> list[str]:
+async def _only_answered(
+    request: MutationRequest, first: _Copy, runner: MutantRunner, recorded: RecordedTests
+) -> list[str]:
     """Return what makes repaired tests pass that is not what the code does; nothing where that cannot be found out."""
-    if request.base is None or not request.repaired or not isinstance(runner, PytestRunner):
+    if request.base is None or request.lines is None or not isinstance(runner, PytestRunner):
         return []
     tests = RepairedTests(
-        request.repaired,
+        request.earlier.intersection(executing(recorded, request.lines)),
         runner,
         request.plan,
         first.context,
         base=request.base,
         test_files=request.test_files,
-        seconds=max(_LEAST_SECONDS, _SLOWER * seconds),
+        seconds=max(_LEAST_SECONDS, _SLOWER * recorded.seconds),
     )
     return await tests.conclude()
 

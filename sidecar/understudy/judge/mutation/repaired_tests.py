@@ -31,6 +31,8 @@ from understudy.model.text.sanitize import name_list
 from understudy.mutants.test_code.test_ids import KnownTests
 
 _MOST_TESTS = 20
+_MOST_TRIED = 400
+"""Most tests that run on the code of the base."""
 _MOST_SHOWN = 3
 _MOST_CHARACTERS = 120
 _MOST_BYTES = 16 * 1024 * 1024
@@ -63,7 +65,7 @@ class SimilarCalls:
 
 
 class RepairedTests:
-    """Earlier tests that fail on the base and pass on the result, in a copy of the result."""
+    """Those of some tests that pass on the result and fail on the code of the base, in a copy of the result."""
 
     def __init__(
         self,
@@ -76,7 +78,7 @@ class RepairedTests:
         test_files: Sequence[str],
         seconds: float,
     ) -> None:
-        """Read the tests, given by their ids; ``base`` has the base's content of the changed files."""
+        """Run nothing yet. ``tests`` are ids of earlier tests; ``base`` has the base's content of the changed files."""
         self._runner = runner
         self._plan = plan
         self._context = context
@@ -84,11 +86,13 @@ class RepairedTests:
         self._test_files = test_files
         self._seconds = seconds
         self._calls = context.scratch / "calls"
-        self._disguised = disguised(sorted(tests)[:_MOST_TESTS], test_files, context.tree)
+        self._tests = sorted(tests)[:_MOST_TRIED]
 
     async def conclude(self) -> list[str]:
         """Return what makes tests pass that is not what the code does, as sentences."""
-        names, files = self._disguised.names, self._disguised.files
+        repaired = sorted(await self._repaired())[:_MOST_TESTS]
+        others = await asyncio.to_thread(disguised, repaired, self._test_files, self._context.tree)
+        names, files = others.names, others.files
         if not names:
             return []
         try:
@@ -98,6 +102,16 @@ class RepairedTests:
             return (failing and await self._explained(failing, results)) or await self._answered()
         except UnderstudyError:
             return []  # the tests cannot run alone, which says nothing about the code
+
+    async def _repaired(self) -> frozenset[str]:
+        """Return the tests that do not pass on the code of the base."""
+        if not self._tests:
+            return frozenset()
+        try:
+            with code_of_base(self._context.tree, self._base):
+                return (await self._run({test: test for test in self._tests}, {}))[0]
+        except UnderstudyError:
+            return frozenset(self._tests)  # they cannot even be loaded
 
     async def _explained(self, failing: frozenset[str], results: Results) -> list[str]:
         """Say why tests fail that run alone under another name."""

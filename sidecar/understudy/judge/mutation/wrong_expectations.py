@@ -53,7 +53,7 @@ class WrongExpectations:
         self._tests: dict[tuple[str, int], list[str]] = {}
         """File and start of a test in it → its ids."""
         self._replaced: set[str] = set()
-        tests = _executing(recorded, lines)
+        tests = executing(recorded, lines)
         near = [path for path in files if _may_have(path, tests)][:MOST_PARSED]
         definitions = KnownTests([(path, None) for path in near], self._read, lambda _: None)
         for test in tests:
@@ -164,7 +164,7 @@ def _passed(wrong: WrongRun, result: MutantResult) -> frozenset[str]:
     return frozenset(wrong.run.tests).intersection(result.ran).difference(result.killers)
 
 
-def _executing(recorded: RecordedTests, lines: Mapping[str, frozenset[int]]) -> list[str]:
+def executing(recorded: RecordedTests, lines: Mapping[str, frozenset[int]]) -> list[str]:
     """Return the tests that execute changed lines; all, if the only ones that run do so when the code is loaded."""
     by_file = {path: recorded.lines.get(path, {}) for path in lines}
     direct = {test for path, by_test in by_file.items() for test, ran in by_test.items() if test and ran & lines[path]}
