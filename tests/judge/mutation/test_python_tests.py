@@ -175,6 +175,47 @@ async def test_killed_survived_and_not_executed(place: Place) -> None:
     assert by_line[4].killers == ("test_calc.py::test_double",)
 
 
+SUBTESTS = """\
+import unittest
+from calc import double, sign
+
+def ran(test):
+    with open({ran!r}, "a") as file:
+        file.write(test)
+
+class Many(unittest.TestCase):
+    def test_it(self):
+        for number in range(1, 9):
+            with self.subTest(number=number):
+                ran("u")
+                self.assertEqual(double(number), number + number)
+        sign(5)
+
+def test_many(subtests):
+    for number in range(1, 9):
+        with subtests.test(number=number):
+            ran("p")
+            assert double(number) == number + number
+    sign(5)
+"""
+
+
+async def test_subtests_are_counted_once(place: Place) -> None:
+    ran = place.helpers / "ran"
+    recorded = await place.record(SUBTESTS.format(ran=str(ran)))
+    tests = {"test_calc.py::Many::test_it", "test_calc.py::test_many"}
+    assert set(recorded.passed) == tests
+    assert {test: recorded.lines["calc.py"][test] for test in tests} == {test: {4, 7, 9} for test in tests}
+    [mutant] = [run for run in place.plan(recorded) if run.mutant.operator == "arithmetic" and run.mutant.line == 4]
+    ran.unlink()
+    runs = await place.run(
+        recorded, [replace(mutant, to_the_end=True), replace(mutant, tests=("test_calc.py::test_many",))]
+    )
+    assert [sorted(result.killers) for result in runs.results] == [sorted(tests), ["test_calc.py::test_many"]]
+    # Before mutants are tried, all run on the code as it is.
+    assert {test: ran.read_text().count(test) for test in "up"} == {"u": 8 + 1, "p": 8 + 8 + 1}
+
+
 async def test_tests_that_look_at_no_value_kill_only_what_raises(place: Place) -> None:
     runs = await place.judge("from calc import *\ndef test_it():\n    double(4)\n    assert sign(5) == sign(5)\n")
     assert {one.status for one in runs.results} == {MutantStatus.SURVIVED, MutantStatus.NO_COVERAGE}

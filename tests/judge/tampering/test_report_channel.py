@@ -11,6 +11,7 @@ import os
 import queue
 import shutil
 import socket
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from programs import program
 from understudy.judge.outcomes.observations import read_probe
 from understudy.judge.outcomes.probe import ProbeOptions, ReportChannel, add_probe, verified, write_probe
 from understudy.judge.project.interpreter import PROBE_FOLDER
+from understudy.process.call_checks import base_environment
 from understudy.process.programs.children import run
 
 KEY = b"k" * 32
@@ -195,6 +197,39 @@ async def test_other_interpreters_report_unittest(tmp_path: Path, python: str) -
     report = read_probe(channel.received(), reports)
     assert (report.started, report.ended, report.problems) == (1, 1, ())
     assert report.outcomes == {"test_x.T.test_it": "passed"}
+
+
+SUBTESTS = """
+import unittest
+
+class T(unittest.TestCase):
+    def test_passes(self):
+        for number in range(50):
+            with self.subTest(number=number):
+                pass
+
+    def test_fails(self):
+        for number in range(50):
+            with self.subTest(number=number):
+                self.assertEqual(number, -1)
+"""
+
+
+@pytest.mark.parametrize("runner", ["pytest", "unittest"])
+async def test_subtests_are_reported_with_their_test(tmp_path: Path, runner: str) -> None:
+    (tmp_path / "test_x.py").write_text(SUBTESTS)
+    reports = tmp_path / "reports"
+    reports.mkdir()
+    with ReportChannel(reports) as channel:
+        probe = write_probe(reports)
+        environment = base_environment()
+        add_probe(environment, probe, channel, ProbeOptions(root=tmp_path))
+        argv = [sys.executable, "-m", probe.unittest if runner == "unittest" else "pytest", "test_x.py"]
+        await run(program(argv, tmp_path, environment), timeout_seconds=60, started=channel.answer)
+    received = channel.received()
+    assert sorted(read_probe(received, reports).outcomes.values()) == ["failed", "passed"]
+    # Of a test whose subtests failed, pytest may say that it passed itself.
+    assert sum(entry["k"] == "test" for session in received.sessions for entry in session) <= 3
 
 
 def test_names_differ_in_every_run(tmp_path: Path) -> None:

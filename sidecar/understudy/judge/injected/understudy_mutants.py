@@ -89,6 +89,8 @@ class PytestReports:
         self._reporter = reporter
         self._code = frozenset(code)
         self._crashed: Set[str] = set()  # noqa: UP006
+        self._told = ("", "")
+        """The last outcome that was reported: the subtests of a test, which may be thousands, report the same."""
 
     def pytest_addoption(self, parser: Any) -> None:
         """Accept the options of pytest-cov where it is not installed, because it would be switched off."""
@@ -115,6 +117,12 @@ class PytestReports:
         for name, value in _ONE_PROCESS.items():
             if hasattr(config.option, name):
                 setattr(config.option, name, value)
+        _capture_subtests_together()
+
+    def pytest_runtest_protocol(self, item: Any) -> None:
+        """End a test of unittest with its first subtest that fails: thousands of failures say no more."""
+        if hasattr(item, "failfast"):
+            item.failfast = True
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item: Any, call: Any) -> Any:
@@ -143,16 +151,30 @@ class PytestReports:
         return linecache.getline(code.co_filename, step.tb_lineno).lstrip().startswith("raise ")
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Report a failure in setup or call, and a pass."""
+        """Report a failure in setup or call, and a pass; subtests pass with their test."""
         if report.outcome == "failed" and report.when != "teardown":
-            self._reporter.line("x" if report.nodeid in self._crashed else "-", report.nodeid)
-        elif report.when == "call" and report.outcome == "passed" and getattr(report, "wasxfail", None) is None:
-            self._reporter.line("+", report.nodeid)
+            self._tell("x" if report.nodeid in self._crashed else "-", report.nodeid)
+        elif report.when != "call" or report.outcome != "passed" or hasattr(report, "context"):
+            return
+        elif getattr(report, "wasxfail", None) is None:
+            self._tell("+", report.nodeid)
+
+    def _tell(self, sign: str, test: str) -> None:
+        if self._told != (sign, test):
+            self._told = (sign, test)
+            self._reporter.line(sign, test)
 
     def pytest_collectreport(self, report: Any) -> None:
         """Report a file that cannot be collected."""
         if report.failed:
             self._reporter.line("!", report.nodeid)
+
+
+def _capture_subtests_together() -> None:
+    """Capture the output of subtests with that of their test: to open files for each takes most of the time."""
+    with contextlib.suppress(ImportError):
+        subtests: Any = importlib.import_module("_pytest.subtests")  # from pytest 9
+        subtests.capturing_output = lambda _request: contextlib.nullcontext(subtests.Captured())
 
 
 class RecordedRun:
@@ -220,6 +242,20 @@ class PytestRecord(PytestReports):
     def pytest_runtest_logfinish(self, nodeid: str, location: Any) -> None:  # noqa: ARG002
         """Stop recording the lines of a test."""
         self._recorded.starts(None)
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(self, item: Any, call: Any) -> Any:
+        """Pause while a report is made: thousands of subtests are reported while their test runs."""
+        self._recorded.lines.pauses()
+        yield from super().pytest_runtest_makereport(item, call)
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_logreport(self, report: Any) -> Any:
+        """Keep an outcome; record further lines of the test if it was that of a subtest."""
+        super().pytest_runtest_logreport(report)
+        yield
+        if hasattr(report, "context"):
+            self._recorded.lines.resumes()
 
     @pytest.hookimpl(hookwrapper=True, trylast=True)
     def pytest_runtest_setup(self, item: Any) -> Any:  # noqa: ARG002

@@ -35,6 +35,7 @@ def _hooks(report: Any) -> Dict[str, Any]:  # noqa: UP006
     collected: Set[str] = set()  # noqa: UP006
     contradicted: List[str] = []  # noqa: UP006
     dropped: List[str] = []  # noqa: UP006
+    sent: List[Any] = [()]  # noqa: UP006
     realpath = os.path.realpath
     if recorder is not None:
         settings.recorder = None
@@ -124,12 +125,14 @@ def _hooks(report: Any) -> Dict[str, Any]:  # noqa: UP006
         outcome: Optional[str] = report.outcome  # noqa: UP045 - Python 3.8
         if getattr(report, "wasxfail", None) is not None and outcome == "passed":
             outcome = "skipped"  # expected to fail, so a pass proves nothing
-        if report.when != "call" and outcome == "passed":
+        # A test passes after all its subtests, which may be thousands.
+        if outcome == "passed" and (report.when != "call" or hasattr(report, "context")):
             return
         if report.when == "call" and outcome == "passed" and raised.get(report.nodeid):
             contradicted.append(report.nodeid)
-        if recorder is not None:
-            recorder.outcome(report.nodeid, report.when, outcome)
+        if recorder is not None and (report.nodeid, report.when, outcome) != sent[-1]:
+            sent[-1] = (report.nodeid, report.when, outcome)
+            recorder.outcome(*sent[-1])
 
     def pytest_sessionfinish(session: Any, exitstatus: Any) -> None:
         """Complete the report; a worker sends what it saw to the controller."""

@@ -18,6 +18,8 @@ import understudy_report  # type: ignore[import-not-found] # in the same folder,
 class _Result(unittest.TextTestResult):
     recorder: Any = None
     lines: Any = None
+    _sent: Any = None
+    """What was reported last: thousands of subtests may fail with their test."""
 
     def startTest(self, test: Any) -> None:  # noqa: N802
         super().startTest(test)
@@ -30,7 +32,8 @@ class _Result(unittest.TextTestResult):
         super().stopTest(test)
 
     def _report(self, test: Any, outcome: str) -> None:
-        if self.recorder is not None:
+        if self.recorder is not None and self._sent != (test.id(), outcome):
+            self._sent = (test.id(), outcome)
             self.recorder.outcome(test.id(), "call", outcome)
 
     def addSuccess(self, test: Any) -> None:  # noqa: N802
