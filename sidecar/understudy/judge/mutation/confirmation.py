@@ -24,6 +24,7 @@ import msgspec
 from understudy.git import command, repository
 from understudy.journal import delegation_folder
 from understudy.judge.injected.understudy_tree import CopiedTree
+from understudy.judge.mutant_runners.check_mutants import limited
 from understudy.judge.mutant_runners.mutant_runs import MutantResult
 from understudy.judge.runs.check_run import CheckContext, CheckOutcome, run_once, temporary_folder
 from understudy.judge.runs.judged_tree import file_replaced, read_file
@@ -33,6 +34,9 @@ from understudy.mutants.controls import other_text
 from understudy.process.programs.children import why_nothing_is_hidden
 
 _MOST_TRIED = 3
+_SLOWER = 3.0
+_LEAST_SECONDS = 10.0
+"""The limits of a run on a mutant, compared with one on the unchanged code."""
 _TOOLS = {
     "CARGO_HOME": ".cargo",
     "RUSTUP_HOME": ".rustup",
@@ -72,26 +76,27 @@ class Confirmation:
 async def confirm(
     plan: PreparedCheck, copied: CheckContext, original: Path, kills: Sequence[MutantResult]
 ) -> Confirmation:
-    """Try the first of some kills, which are in a random order, and two more if the check passes there.
+    """Try the unchanged code, then the first of some kills, and two more if the check passes on that one.
 
-    A test may fail on a mutant only without the tests that run before it. ``copied`` is a copy of ``original`` that
-    nothing else uses; ``plan`` has a time limit.
+    The kills are in a random order. A test may fail on a mutant only without the tests that run before it. On a mutant, one with thousands of subtests
+    may take many times as long as else, only to describe each failure: a check that takes much longer than on the
+    unchanged code did not pass. ``copied`` is a copy of ``original`` that nothing else uses; ``plan`` has a time limit.
     """
     clone = _FreshClone(plan, copied, original)
     await asyncio.to_thread(clone.make)
     if not await why_nothing_is_hidden():
         await asyncio.to_thread(clone.hide_judging)
+    chosen = kills[:_MOST_TRIED]
+    # A test can tell mutants from others by how it is run, but not in a clone, where that is always the same.
+    unchanged = await clone.unchanged(chosen[0].path)
+    if not unchanged.green:
+        original_text = await clone.unchanged(None)
+        return Confirmation(unchanged=original_text, looks_at_source=original_text.green)
+    clone.limit(max(_LEAST_SECONDS, _SLOWER * unchanged.seconds))
     unconfirmed: list[MutantResult] = []
-    unchanged: CheckOutcome | None = None
     confirmed = 0
-    for kill in kills[:_MOST_TRIED]:
+    for kill in chosen:
         passed = await clone.passes_with(kill)
-        if not passed and not confirmed:
-            # A test can tell mutants from others by how it is run, but not in a clone, where that is always the same.
-            unchanged = await clone.unchanged(kill.path)
-            if not unchanged.green:
-                original_text = await clone.unchanged(None)
-                return Confirmation(unchanged=original_text, looks_at_source=original_text.green)
         confirmed += not passed
         if passed:
             unconfirmed.append(kill)
@@ -124,6 +129,10 @@ class _FreshClone:
         if self._has_history:
             shutil.rmtree(self._copied.tree / ".git", ignore_errors=True)
         self._state = CopiedTree(str(self._copied.tree), str(self._original))
+
+    def limit(self, seconds: float) -> None:
+        """Let no further run take longer."""
+        self._plan = limited(self._plan, seconds)
 
     async def passes_with(self, kill: MutantResult) -> bool:
         """Return whether the check passes twice on a mutant: a flaky test may pass once."""
