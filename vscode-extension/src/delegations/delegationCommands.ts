@@ -128,6 +128,10 @@ export function registerDelegationCommands(deps: DelegationCommandDeps): Disposa
     await requester.request("understudy/delegations/cancel", { id });
     await store.read(id);
   });
+  on("stopChecks", t("Choose the delegation whose checks to stop"), isChecking, async ({ id }) => {
+    await requester.request("understudy/delegations/cancel", { id, onlyChecks: true });
+    await host.commands.run("understudy.review.open", id);
+  });
   on(
     "answer",
     t("Choose a question"),
@@ -407,6 +411,9 @@ function wrapLine(text: string, most: number): string[] {
   }
   return lines;
 }
+
+/** Whether its agent has ended, and the result waits for its checks. */
+const isChecking = ({ state, head }: Delegation): boolean => state === "checking" && head !== undefined;
 
 const isFinished = (delegation: Delegation): boolean => !isLive(delegation);
 

@@ -402,6 +402,7 @@ function delegationRow(id: string, delegation: Delegation, { now, here, instruct
   else if (delegation.rescueRef !== undefined) context.push("discarded");
   else context.push(toReview ? "review" : "done");
   if (live && delegation.terminal) context.push("terminal");
+  if (delegation.state === "checking" && delegation.head !== undefined) context.push("checking");
   if (!live && delegation.worktree !== undefined && delegation.rescueRef === undefined) context.push("tree");
   // A finished review can be reopened, and its accepts can be undone.
   if (!live && delegation.rescueRef === undefined && (delegation.result?.files.length ?? 0) > 0)

@@ -139,10 +139,16 @@ class ReviewCommands implements Disposable {
   }
 
   async open(value: unknown): Promise<void> {
-    const { host, store, openResults, tree } = this.#deps;
+    const { host, store, openResults, requester, tree } = this.#deps;
     const id = delegationIdOf(value) ?? (await this.#pickResult());
     if (id === undefined) return;
-    const delegation = await this.#delegation(id);
+    let delegation = await this.#delegation(id);
+    if (delegation.state === "checking" && delegation.head !== undefined) {
+      const stop = t("Stop Checks and Decide Now");
+      const text = t("The checks of “{0}” still run. You can decide when they have ended.", delegation.title);
+      if ((await host.windows.message("info", text, { buttons: [stop] })) !== stop) return;
+      delegation = await requester.request("understudy/delegations/cancel", { id, onlyChecks: true });
+    }
     if (delegation.state !== "finished") {
       await host.windows.message("info", t("“{0}” is not finished yet.", delegation.title));
       return;

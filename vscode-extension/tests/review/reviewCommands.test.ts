@@ -411,6 +411,23 @@ describe("opening a review", () => {
     expect(host.diffs).toEqual([]);
   });
 
+  it("stops checks on request, to decide now", async () => {
+    const finished = delegation;
+    delegation = { ...delegation, state: "checking" };
+    await store.read(ID);
+    peer.answer("understudy/delegations/cancel", () => {
+      delegation = finished;
+      return delegation;
+    });
+    await host.commands.run("understudy.review.open", ID);
+    expect(host.messages.at(-1)?.text).toContain("You can decide when they have ended");
+    expect([peer.params("understudy/delegations/cancel"), host.diffs]).toEqual([[], []]);
+    host.buttons.push("Stop Checks and Decide Now");
+    await host.commands.run("understudy.review.open", ID);
+    expect(peer.params("understudy/delegations/cancel")).toEqual([{ id: ID, onlyChecks: true }]);
+    expect(host.diffs).toHaveLength(1);
+  });
+
   it("continues in a reloaded window, unless it was closed", async () => {
     await reviewing();
     const again = async (): Promise<void> => {
