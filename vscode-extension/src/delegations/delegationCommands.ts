@@ -18,7 +18,7 @@ import {
   stateIcon,
 } from "../state/wording.ts";
 import { needEngine } from "../state/engineNeeded.ts";
-import { canBeStrengthened } from "../state/mutationWording.ts";
+import { canBeStrengthened, isUntested } from "../state/mutationWording.ts";
 import { oneLine, shortenMiddle, timeOfDay } from "../state/formatting.ts";
 import type { Delegation, PermissionOption } from "../protocol.ts";
 import { delegationIdOf, transcriptUri } from "../state/delegationUris.ts";
@@ -153,11 +153,18 @@ export function registerDelegationCommands(deps: DelegationCommandDeps): Disposa
     const { id } = await requester.request("understudy/delegations/reply", { id: delegation.id, text: outcome.value });
     await notifications.started(id);
   });
-  on("strengthen", t("Choose the result whose tests to strengthen"), canBeStrengthened, async (delegation) => {
+  const strengthen = async (delegation: Delegation): Promise<void> => {
     if (!(await followsInstructions(deps, delegation))) return;
     const { id } = await requester.request("understudy/delegations/strengthen", { id: delegation.id });
     await notifications.started(id);
-  });
+  };
+  on("strengthen", t("Choose the result whose tests to strengthen"), canBeStrengthened, strengthen);
+  on(
+    "askForTests",
+    t("Choose the result to ask for tests of"),
+    (one) => canBeStrengthened(one) && isUntested(one),
+    strengthen,
+  );
   on("retry", t("Choose the delegation to retry"), isFinished, async ({ id: parent }) => {
     const { id } = await requester.request("understudy/delegations/retry", { id: parent });
     await notifications.started(id);

@@ -4,7 +4,7 @@
  * page by page. Times are updated only while the view is visible.
  */
 
-import { canBeStrengthened, droppableTests } from "../state/mutationWording.ts";
+import { canBeStrengthened, droppableTests, isUntested } from "../state/mutationWording.ts";
 import { Emitter, type Disposable } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
 import { escapeMarkdown } from "../base/markdown.ts";
@@ -409,7 +409,7 @@ function delegationRow(id: string, delegation: Delegation, { now, here, instruct
     context.push("changes");
   if (failure) context.push("failure");
   if (!instructable) context.push("noReply");
-  if (instructable && canBeStrengthened(delegation)) context.push("survivors");
+  if (instructable && canBeStrengthened(delegation)) context.push(isUntested(delegation) ? "untested" : "survivors");
   if (droppableTests(delegation).length > 0) context.push("idleTests");
   const open = { id: "understudy.delegations.open", title: t("Open Transcript"), arguments: [delegation.id] };
   const buttons = context.filter((word) => WITH_BUTTON.has(word)).length;

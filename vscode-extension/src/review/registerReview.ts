@@ -7,7 +7,7 @@ import type { Delegation } from "../protocol.ts";
 import { toErrorInfo } from "../sidecar/connection.ts";
 import { takesInstructions } from "../state/instructions.ts";
 import { isLive, isToReview } from "../state/wording.ts";
-import { canBeStrengthened, droppableTests } from "../state/mutationWording.ts";
+import { canBeStrengthened, droppableTests, isUntested } from "../state/mutationWording.ts";
 import { registerSurvivorHints } from "./survivorHints.ts";
 import { registerReviewCommands } from "./reviewCommands.ts";
 import { OpenResults } from "./openResults.ts";
@@ -73,10 +73,9 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
     const reviewed = current && store.delegation(current.id);
     instructable = reviewed !== undefined && takesInstructions(store, reviewed);
     host.commands.setContext("understudy.canSendBack", instructable);
-    host.commands.setContext(
-      "understudy.canStrengthen",
-      instructable && reviewed !== undefined && canBeStrengthened(reviewed),
-    );
+    const strengthened = instructable && reviewed !== undefined && canBeStrengthened(reviewed);
+    host.commands.setContext("understudy.canStrengthen", strengthened && !isUntested(reviewed));
+    host.commands.setContext("understudy.canAskForTests", strengthened && isUntested(reviewed));
     host.commands.setContext("understudy.canDropTests", reviewed !== undefined && droppableTests(reviewed).length > 0);
   };
   const place = (): void => {

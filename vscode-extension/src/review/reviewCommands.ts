@@ -81,6 +81,7 @@ export function registerReviewCommands(deps: ReviewCommandDeps): RegisteredRevie
   add("previous", () => commands.goTo(-1));
   add("sendBack", (value) => commands.sendBack(value));
   add("strengthen", () => commands.strengthen());
+  add("askForTests", () => commands.strengthen());
   add("dropTests", (value) => commands.dropTests(value));
   add("openConflict", (value) => commands.openConflict(value));
   add("markResolved", (value) => commands.markResolved(value));

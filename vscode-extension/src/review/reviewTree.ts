@@ -1,6 +1,6 @@
 /** The Review view: the verdict with its checks and reservations, then all files and hunks with their state. */
 
-import { canBeStrengthened, droppableTests } from "../state/mutationWording.ts";
+import { canBeStrengthened, droppableTests, isUntested } from "../state/mutationWording.ts";
 import { Emitter, type Disposable } from "../base/events.ts";
 import { escapeMarkdown } from "../base/markdown.ts";
 import { t } from "../base/l10n.ts";
@@ -147,7 +147,7 @@ function verdictRow(
         "verdict",
         ...(counts.pending > 0 ? ["hasPending"] : []),
         ...(instructable ? [] : ["noReply"]),
-        ...(instructable && canBeStrengthened(delegation) ? ["survivors"] : []),
+        ...(instructable && canBeStrengthened(delegation) ? [isUntested(delegation) ? "untested" : "survivors"] : []),
         ...(droppableTests(delegation).length > 0 ? ["idleTests"] : []),
       ].join(" "),
       tooltip: t("Show the evidence for this verdict"),
@@ -178,6 +178,7 @@ function verdictRow(
     const facts = factsOf(reservation, delegation.reservationFacts);
     const tooltip = [`${label}.`, ...facts.map(escapeMarkdown)].join("\n\n");
     const icon = { id: "warning", color: "list.warningForeground" };
+    const asksForTests = reservation === "change_not_tested" && instructable && canBeStrengthened(delegation);
     const repair = repairOf(reservation, id);
     if (repair) {
       const { context, command } = repair;
@@ -192,7 +193,7 @@ function verdictRow(
       description: facts.join(" "),
       tooltip,
       icon,
-      context: "reservation",
+      context: asksForTests ? "reservation untested" : "reservation",
       spoken: t("Reservation: {0}", [label, ...facts].join(". ")),
     };
   }

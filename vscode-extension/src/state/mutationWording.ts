@@ -50,11 +50,16 @@ export function canBeStrengthened(
 ): boolean {
   if (delegation.state !== "finished" || delegation.rescueRef !== undefined || delegation.head === undefined)
     return false;
-  if (delegation.places?.some(({ evidence }) => evidence === "unnoticed" || evidence === "unexecuted")) return true;
+  if (isUntested(delegation)) return true;
   const found = delegation.checks.flatMap(({ mutation }) => mutation ?? []);
   const noticed = new Set(found.flatMap(({ mutants = [] }) => mutants.filter(isNoticed).map(({ id }) => id)));
   if (found.some((one) => survivors(one).some(({ id }) => !noticed.has(id)))) return true;
   return found.length > 0 && found.every(({ total = 0, executed = 0 }) => total > 0 && executed === 0);
+}
+
+/** Whether there are changes that further tests could show. */
+export function isUntested({ places }: Pick<Delegation, "places">): boolean {
+  return places?.some(({ evidence }) => evidence === "unnoticed" || evidence === "unexecuted") ?? false;
 }
 
 /** The new tests that notice nothing, if checks of this very result showed that: they can be dropped. */

@@ -797,6 +797,28 @@ describe("deciding", () => {
     expect(started).toEqual([STARTED.id]);
   });
 
+  it("asks for tests of the places that have none, in the row that says so", async () => {
+    const STARTED = result("understudy/delegations/strengthen", "delegations-strengthen.valid");
+    peer.answer("understudy/delegations/strengthen", STARTED);
+    const place = { hunk: "h1", path: WRAP, line: 3, lines: 1, function: "wrap", why: "no test runs it" };
+    delegation = {
+      ...delegation,
+      reservations: ["change_not_tested"],
+      places: [{ ...place, evidence: "unexecuted" }],
+    };
+    await store.read(ID);
+    await reviewing();
+    const offered = ["canStrengthen", "canAskForTests"].map((name) => host.contexts.get(`understudy.${name}`));
+    expect(offered).toEqual([false, true]);
+    expect(rows()[0]).toContain("untested");
+    expect(rows()[0]).not.toContain("survivors");
+    const row = host.rows.get("understudy.review")?.row(`reservation:${ID}:change_not_tested`);
+    expect(row?.context).toBe("reservation untested");
+    await host.commands.run("understudy.review.askForTests");
+    expect(peer.params("understudy/delegations/strengthen")).toEqual([{ id: ID }]);
+    expect(started).toEqual([STARTED.id]);
+  });
+
   it("drops the tests that notice nothing, and offers to check again", async () => {
     const DROPPED = result("understudy/delegations/drop", "delegations-drop.valid");
     peer.answer("understudy/delegations/drop", DROPPED);
