@@ -24,6 +24,7 @@ from understudy.api.review_messages import SayResult
 from understudy.config.discovery import server_presets
 from understudy.frontends.cli import app
 from understudy.frontends.cli.calls import api_calls, exit_codes, options
+from understudy.frontends.cli.calls.command_group import DefaultGroup
 from understudy.frontends.cli.delegate import answer, start
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.config.delegators import Model, ModelPrice
@@ -88,6 +89,27 @@ def test_the_help_of_a_group_shows_every_summary_whole_at_80_columns(path: tuple
     for name, command in commands() if path else ():
         if name[:-1] == path:
             assert f"  {command.get_short_help_str(1000)}\n" in text
+
+
+def test_every_command_except_those_that_are_documented_has_json() -> None:
+    documented = Path(__file__, "../../../../docs/commands.md").resolve().read_text(encoding="utf-8")
+    sentence = re.search(r"All except (.*?) have\s", documented, re.DOTALL)
+    assert sentence is not None
+    without = {
+        path[0]
+        for path, command in commands()
+        if not isinstance(command, DefaultGroup) and not any("--json" in option.opts for option in command.params)
+    }
+    assert without == set(re.findall(r"`(\w+)`", sentence[1]))
+
+
+@pytest.mark.parametrize(
+    "path", [path for path, command in commands() if isinstance(command, DefaultGroup)], ids=" ".join
+)
+def test_a_listing_form_takes_json(own_home: Path, path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert own_home.is_dir()
+    assert app.main([*path, "--json"]) == exit_codes.Exit.OK
+    assert isinstance(json.loads(capsys.readouterr().out), dict)
 
 
 def test_options_for_limits_are_the_same_everywhere() -> None:
