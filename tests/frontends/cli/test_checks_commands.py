@@ -77,7 +77,7 @@ def test_what_comes_after_adding_a_check(repository: Path, monkeypatch: pytest.M
         return ListResult(delegations=[one])
 
     monkeypatch.setattr(checks, "call", call)
-    assert "next: understudy check 20261121-004512-k3f9q\n" in click.unstyle(run("checks", "add"))
+    assert "next: understudy check k3f9q\n" in click.unstyle(run("checks", "add"))
 
 
 def test_a_failing_check_is_saved_only_on_request(repository: Path) -> None:

@@ -58,8 +58,8 @@ def view_on(tty: io.StringIO, columns: int) -> live_view.View:
     )
 
 
-def wrapped(text: str, columns: int) -> list[str]:
-    return screens.rows(text.replace("\r", ""), columns)
+def wrapped(text: str, columns: int, introduction: str = "") -> list[str]:
+    return screens.rows(terminal.wrap(introduction, columns) + text.replace("\r", ""), columns)
 
 
 @pytest.mark.parametrize("columns", COLUMNS)
@@ -74,8 +74,8 @@ def test_the_screen_shows_the_whole_answer(tty, columns, length, answer):
         view.tick()
     view.show(e.Finished(verdict=Verdict.ANSWERED, reservations=[]))
     view.clear()
-    text = f"{INTRODUCTION}{answer if answer is not ANSWER else answer + chr(10)}finished: answered"
-    assert screens.rows(tty.getvalue(), columns) == wrapped(text, columns)
+    text = f"{answer if answer is not ANSWER else answer + chr(10)}finished: answered"
+    assert screens.rows(tty.getvalue(), columns) == wrapped(text, columns, INTRODUCTION)
 
 
 @pytest.mark.parametrize("columns", COLUMNS)
@@ -99,7 +99,7 @@ def test_other_output_begins_on_a_line_of_its_own(tty, text):
     view.clear()
     tty.write("error: The disk is full.\n")
     above = text if text.endswith("\n") or not text else f"{text}\n"
-    assert screens.rows(tty.getvalue(), 40) == wrapped(f"{INTRODUCTION}{above}error: The disk is full.", 40)
+    assert screens.rows(tty.getvalue(), 40) == wrapped(f"{above}error: The disk is full.", 40, INTRODUCTION)
 
 
 @pytest.mark.parametrize("text", ["x" * 200, "❤\ufe0f" * 60], ids=["long", "ambiguous"])

@@ -311,7 +311,7 @@ def test_the_summary_counts_the_changes_and_shows_how_to_undo() -> None:
     assert "b.py:b1 has a conflict" in text
     assert "accepted: 2 hunks in 2 files\n" in text
     assert "rejected: 1 hunk in 1 file\n" in text
-    assert f"undo: understudy undo {WHOLE}.0a1b2c3d\n" in text
+    assert f"undo the accept: understudy undo {WHOLE}.0a1b2c3d\n" in text
     assert f"pending: 1 hunk; understudy review {WHOLE}\n" in text
 
 

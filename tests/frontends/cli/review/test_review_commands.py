@@ -117,7 +117,7 @@ def test_accept_undo_reject_and_what_show_says(bench: Bench, run: Run) -> None:
     assert f"pending: 2 hunks; understudy review {whole}\n" in text
     assert bench.text("a.txt") == LINES.replace("line 20\n", "line twenty\n")
     assert bench.text("new/b.txt") == "new\n"
-    token = next(line.split()[-1] for line in text.splitlines() if line.startswith("undo: "))
+    token = next(line.split()[-1] for line in text.splitlines() if line.startswith("undo the accept: "))
     assert run("undo", token)[0] == exit_codes.Exit.OK
     assert bench.text("a.txt") == LINES
     assert not (bench.top / "new" / "b.txt").exists()
@@ -147,16 +147,16 @@ def test_a_rejection_is_undone(bench: Bench, run: Run) -> None:
     whole = bench.identifier
     second = bench.hunk("a.txt", 1)
     text = run("reject", whole, "a.txt:" + second)[1]
-    undo = f"undo: understudy undo {whole} a.txt:{second}\n"
+    undo = f"undo the rejection: understudy undo {whole} a.txt:{second}\n"
     assert text == f"rejected: 1 hunk in 1 file\n{undo}pending: 3 hunks; understudy review {whole}\n"
     assert f"understudy undo {whole} PATH" in run("undo", whole)[2], "nothing is accepted, but this is what was meant"
-    code, text, _ = run(*undo.split()[2:])
+    code, text, _ = run(*undo.split("understudy ")[1].split())
     assert (code, text) == (0, f"pending again: 1 hunk in 1 file\npending: 4 hunks; understudy review {whole}\n")
     assert bench.states()["a.txt"] == ["pending", "pending"]
     code, _, error = run("undo", whole, "a.txt")
     assert code != 0
     assert "No hunk of a.txt is rejected." in error
-    assert f"undo: understudy undo {whole} PATH[:HUNK]…" in run("reject", whole, "--all")[1]
+    assert f"undo the rejection: understudy undo {whole} PATH[:HUNK]…" in run("reject", whole, "--all")[1]
     run("undo", whole, ".")
     assert {state for states in bench.states().values() for state in states} == {"pending"}
 
@@ -465,7 +465,7 @@ def test_a_review_on_a_real_terminal(bench: Bench, tmux: Tmux) -> None:
     screen = tmux.until("code 0.")
     assert "accepted: 2 hunks in 2 files" in screen
     assert "rejected: 2 hunks in 2 files" in screen
-    assert "undo: understudy undo" in screen
+    assert "undo the accept: understudy undo" in screen
     assert bench.text("a.txt") == LINES.replace("line 20\n", "line twenty\n")
     assert bench.text("new/b.txt") == "newer\n"
     assert bench.states() == {

@@ -1,11 +1,15 @@
-"""Test that Ctrl-C waits for the end of a request, once."""
+"""Test that Ctrl-C waits for the end of a request, once; and how prose is fitted to a terminal."""
 
 from __future__ import annotations
 
 import signal
 
+import click
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from understudy.frontends.cli.terminal import terminal
 from understudy.frontends.cli.terminal.terminal import HeldInterrupt
 
 
@@ -38,3 +42,42 @@ def test_a_detached_start_names_the_command_that_cancels(capsys: pytest.CaptureF
         signal.raise_signal(signal.SIGINT)
     held.explain_detached("understudy cancel k3f9q")
     assert "understudy cancel k3f9q" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("one two three", "one two\n  three"),
+        ("    three four five", "    three\n      four\n      five"),
+        ("say `run this now` here", "say\n  `run this now`\n  here"),
+        ("Do: understudy check a", "Do:\n  understudy check a"),
+        ("(understudy list; understudy show a) b", "(understudy list;\n  understudy show a)\n  b"),
+        ("    | output of a program", "    | output of a program"),
+        ("日本 日本 日本", "日本\n  日本\n  日本"),
+        (click.style("one two three", fg="red"), "\x1b[31mone two\n  three\x1b[0m"),
+        ("https://example.org/path and", "https://example.org/path\n  and"),
+    ],
+)
+def test_prose_is_wrapped_at_words_and_commands_stay_whole(text: str, shown: str) -> None:
+    assert terminal.wrap(text, 10) == shown
+
+
+@given(st.text(alphabet="ab `:;()\n日", max_size=60), st.integers(20, 60))
+def test_wrapping_changes_nothing_but_white_space(text: str, columns: int) -> None:
+    shown = terminal.wrap(text, columns)
+    assert shown.split() == text.split()
+    for line in shown.splitlines():
+        assert terminal.width_of(line) <= columns or len(terminal.words(line.strip())) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("next: understudy review 20261121-004512-k3f9q --list", "next: understudy review k3f9q --list"),
+        ("understudy undo 20261121-004512-k3f9q.17cf6a74", "understudy undo 20261121-004512-k3f9q.17cf6a74"),
+        ("Stopped waiting; 20261121-004512-k3f9q runs", "Stopped waiting; 20261121-004512-k3f9q runs"),
+        ("less /trees/20261121-004512-k3f9q/log", "less /trees/20261121-004512-k3f9q/log"),
+    ],
+)
+def test_commands_have_short_ids(text: str, shown: str) -> None:
+    assert terminal.short_ids(text) == shown

@@ -12,6 +12,7 @@ import click
 from understudy.api.caller import require_current_folder
 from understudy.frontends.cli.calls import options
 from understudy.frontends.cli.calls.api_calls import call
+from understudy.frontends.cli.output import output
 from understudy.frontends.cli.terminal import terminal
 from understudy.frontends.cli.terminal.terminal import HeldInterrupt
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -38,7 +39,7 @@ def with_trust(
         named = task.get("workspace") or next(iter(task.get("files") or []), str(require_current_folder()))
         workspace = workspace_of(named)
         if outside is not None:
-            click.echo(f"note: {outside}", err=True)
+            output.say(f"note: {outside}", err=True)
         if not (record(workspace, trusted=True) if trust else ask(workspace)):
             raise
     with options.as_options(), holding:
@@ -63,15 +64,15 @@ def describe(workspace: Path, *, to_stderr: bool = False) -> Any:
     """Print whether a workspace is trusted and the effects of trusting it; return the ``TrustResult``."""
     trust_status = call("workspace/trust", workspace=str(workspace))
     word = "is trusted" if trust_status.trusted else "is not trusted"
-    click.echo(f"{terminal.one_line(str(workspace))} {word}.", err=to_stderr)
+    output.say(f"{terminal.one_line(str(workspace))} {word}.", err=to_stderr)
     if trust_status.effects:
-        click.echo("Trusting it allows:" if not trust_status.trusted else "It is allowed to:", err=to_stderr)
+        output.say("Trusting it allows:" if not trust_status.trusted else "It is allowed to:", err=to_stderr)
         for line in trust_status.effects:
-            click.echo(f"  - {terminal.one_line(line)}", err=to_stderr)
+            output.say(f"  - {terminal.one_line(line)}", err=to_stderr)
     if trust_status.changed:
-        click.echo("Changed since you trusted it:", err=to_stderr)
+        output.say("Changed since you trusted it:", err=to_stderr)
         for line in trust_status.changed:
-            click.echo(f"  ~ {terminal.one_line(line)}", err=to_stderr)
+            output.say(f"  ~ {terminal.one_line(line)}", err=to_stderr)
     return trust_status
 
 

@@ -72,7 +72,7 @@ def answer(*, identifier: str | None, option: str | None, note: str | None, reme
         output.json(sent)
     else:
         shown = picked.note if picked.option.takes_text and picked.note else picked.option.title
-        click.echo(f"{delegation.id}  {terminal.one_line(shown)}")
+        output.say(f"{delegation.id}  {terminal.one_line(shown)}")
 
 
 @click.command(epilog=options.examples("understudy inbox", "understudy inbox --json"))
@@ -88,10 +88,10 @@ def inbox(*, json_: bool) -> None:
         return
     delegations = waiting()
     if not delegations:
-        click.echo("No agent waits for an answer.")
+        output.say("No agent waits for an answer.")
     for delegation in delegations:
         if delegation.waiting_for is not None:
-            click.echo(f"{delegation.id}  {delegation.delegator}, {terminal.one_line(delegation.title)}", err=True)
+            output.say(f"{delegation.id}  {delegation.delegator}, {terminal.one_line(delegation.title)}", err=True)
             _settle(delegation.id, delegation.waiting_for)
 
 
@@ -103,7 +103,7 @@ def _settle(identifier: str, request: PermissionRequest) -> None:
         try:
             _send(identifier, request, _with_text(permission_prompt.parse(request, typed)))
         except UnderstudyError as error:
-            click.echo(terminal.one_line(f"{error.message} {error.hint or ''}"), err=True)
+            output.say(terminal.one_line(f"{error.message} {error.hint or ''}"), err=True)
             if error.kind is ErrorKind.INVALID_PARAMS:
                 continue
         return
@@ -111,7 +111,7 @@ def _settle(identifier: str, request: PermissionRequest) -> None:
 
 def _show(request: PermissionRequest) -> None:
     for row in permission_prompt.rows(request):
-        click.echo(row, err=True)
+        output.say(row, err=True)
 
 
 def _with_text(picked: permission_prompt.Picked) -> permission_prompt.Picked:
@@ -214,4 +214,4 @@ def say(*, identifier: str, words: tuple[str, ...], json_: bool) -> None:
         output.json(sent)
     else:
         delivery: Delivery = sent.delivery
-        click.echo(f"{whole}: {_OUTCOMES[delivery].format(id=whole)}")
+        output.say(f"{whole}: {_OUTCOMES[delivery].format(id=whole)}")

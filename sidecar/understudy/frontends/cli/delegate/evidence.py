@@ -44,7 +44,7 @@ def dismiss(*, identifier: str, mutants: tuple[str, ...], json_: bool) -> None:
     if json_:
         output.json(dismissed)
     else:
-        click.echo(f"Dismissed {len(mutants)}.\nnext: understudy check {whole}")
+        output.say(f"Dismissed {len(mutants)}.\nnext: understudy check {whole}")
 
 
 @click.command(epilog=options.examples("understudy check k3f9q"))

@@ -100,9 +100,9 @@ class Follower:
 
     def _warn(self, event: Event) -> None:
         if isinstance(event, Permission) or (isinstance(event, Note) and event.level != "info"):
-            click.echo(event_lines.line(event), err=True)
+            output.say(event_lines.line(event) or "", err=True)
         if isinstance(event, Permission):
-            click.echo(f"Answer with: understudy answer {self.identifier}", err=True)
+            output.say(f"Answer with: understudy answer {self.identifier}", err=True)
 
 
 def watching(identifier: str, stream: IO[str], *, after: int = 0, answer: bool = False) -> Follower:
@@ -132,7 +132,7 @@ def follow_started(
         held.explain_detached(f"understudy cancel {started.id}")
         return exit_codes.Exit.OK
     if not quiet:
-        click.echo(f"{started.id}: {does}", err=True)
+        output.say(f"{started.id}: {does}", err=True)
     silent = quiet or (as_json and not terminal.is_terminal(sys.stderr))
     answers = terminal.is_terminal(sys.stdout) and not as_json and _answers_with_text(recipe)
     follower = (
@@ -155,12 +155,12 @@ def follow_or_cancel(
             held.release()
         return follower.run(over)
     except KeyboardInterrupt:
-        click.echo("Cancelling; partial work is kept (Ctrl-C again to exit at once).", err=True)
+        output.say("Cancelling; partial work is kept (Ctrl-C again to exit at once).", err=True)
     try:
         call("delegations/cancel", id=follower.identifier)
         return follower.run(over)
     except KeyboardInterrupt:
-        click.echo(f"Stopped waiting; run `understudy show {follower.identifier}` to see the result.", err=True)
+        output.say(f"Stopped waiting; run `understudy show {follower.identifier}` to see the result.", err=True)
         raise
 
 
@@ -181,7 +181,12 @@ def print_card(delegation: Delegation, *, shown_answer: str = "") -> None:
 def show_card(delegation: Delegation, *, shown_answer: str = "") -> None:
     """Print the verdict card on stdout."""
     text = verdict_card.card(
-        delegation, output.paint(), shown_answer=shown_answer, alternative=_alternative, follows=follows
+        delegation,
+        output.paint(),
+        shown_answer=shown_answer,
+        alternative=_alternative,
+        follows=follows,
+        fit=lambda text: terminal.for_people(text, sys.stdout),
     )
     click.echo(text, nl=False)
 

@@ -72,7 +72,7 @@ def watch(*, identifier: str | None, after: int, all_: bool, newest: int, once: 
     try:
         finished = watcher.run()
     except KeyboardInterrupt:
-        click.echo(
+        output.say(
             f"Stopped watching; {identifier} keeps running. Continue with: understudy watch {identifier}", err=True
         )
         return exit_codes.Exit.CANCELLED
@@ -123,7 +123,7 @@ def wait(*, identifiers: tuple[str, ...], group: str | None, timeout: float | No
             word = brush(verdict_card.state_word(delegation), fg=verdict_card.verdict_colour(delegation.verdict))
             reasons = event_lines.reasons(delegation.error, delegation.reservations)
             because = f" ({reasons})" if reasons else ""
-            click.echo(f"{delegation.id}  {word}{because}  {terminal.one_line(delegation.title)}")
+            output.say(f"{delegation.id}  {word}{because}  {terminal.one_line(delegation.title)}")
         worst = max(worst, exit_codes.of_verdict(delegation.verdict))
     return worst
 
@@ -174,7 +174,7 @@ def cancel(*, identifiers: tuple[str, ...], group: str | None, checks: bool, jso
             output.json_line(delegation)
         else:
             already = ", had finished already" if delegation.id in ended else ""
-            click.echo(f"{delegation.id}  {verdict_card.state_word(delegation)}{already}")
+            output.say(f"{delegation.id}  {verdict_card.state_word(delegation)}{already}")
 
 
 def _cancelled(named: list[str], group: str | None, *, only_checks: bool) -> Iterator[Delegation]:

@@ -107,7 +107,7 @@ def show(*, group: str, watch: bool, json_: bool) -> int:
         members = group_table.follow(group, None if json_ else table)
     except KeyboardInterrupt:
         table.clear()
-        click.echo(f"Stopped watching; continue with: understudy groups show {group} --watch", err=True)
+        output.say(f"Stopped watching; continue with: understudy groups show {group} --watch", err=True)
         return exit_codes.Exit.CANCELLED
     return group_table.print_result(members, as_json=json_)
 

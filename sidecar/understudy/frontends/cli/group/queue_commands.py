@@ -61,7 +61,7 @@ def move(*, identifier: str, position: int, json_: bool) -> None:
 def warn_if_paused() -> None:
     """Say on stderr that the queue is paused, if it is: what was just started waits then."""
     if call("queue/get").paused:
-        click.echo(_PAUSED, err=True)
+        output.say(_PAUSED, err=True)
 
 
 def _show(queue: Any, *, as_json: bool) -> None:
@@ -69,7 +69,7 @@ def _show(queue: Any, *, as_json: bool) -> None:
         output.json(queue)
         return
     if queue.paused:
-        click.echo(_PAUSED, err=True)
+        output.say(_PAUSED, err=True)
     rows = [
         (str(place), delegation.id, delegation.delegator, delegation.title, ", ".join(delegation.after))
         for place, delegation in enumerate(queue.delegations, 1)

@@ -77,10 +77,10 @@ def import_(
         return
     if result.written:
         if result.files:
-            click.echo(f"Imported {_count(result)} from {source}.")
+            output.say(f"Imported {_count(result)} from {source}.")
         if chosen:
-            click.echo(f"Stored the API key for {', '.join(chosen)}.")
-        click.echo("Try them: understudy delegators test --all", err=True)
+            output.say(f"Stored the API key for {', '.join(chosen)}.")
+        output.say("Try them: understudy delegators test --all", err=True)
 
 
 def _ask(seen: Any, *, yes: bool, store_keys: bool) -> bool:
@@ -104,19 +104,19 @@ def _show_seen(seen: Any) -> None:
 def _show(seen: Any, nothing: str) -> None:
     """Print an ``ImportResult``, ``nothing`` where it has no files, and every setting that is not carried over."""
     for path in seen.read:
-        click.echo(f"Read {terminal.one_line(path)}", err=True)
+        output.say(f"Read {terminal.one_line(path)}", err=True)
     for line in seen.diff.splitlines():
         click.echo(sanitize.visible(line))
     for file in seen.files:
         if file.kind == "profile":
-            click.echo(f"The profile itself is kept with the delegator {file.name}.")
+            output.say(f"The profile itself is kept with the delegator {file.name}.")
     if not seen.files:
-        click.echo(f"There is nothing to import: {nothing}.")
+        output.say(f"There is nothing to import: {nothing}.")
     if seen.not_carried_over:
-        click.echo("Not carried over as it is:", err=True)
+        output.say("Not carried over as it is:", err=True)
     for entry in seen.not_carried_over:
         where = f" ({_place(entry.location)})" if entry.location is not None else ""
-        click.echo(f"  {terminal.one_line(entry.setting)}{where}: {terminal.one_line(entry.reason)}", err=True)
+        output.say(f"  {terminal.one_line(entry.setting)}{where}: {terminal.one_line(entry.reason)}", err=True)
 
 
 def _place(location: Location) -> str:
@@ -174,7 +174,7 @@ def import_profiles(
             if len(files) == 1:
                 raise
             # The others are imported all the same.
-            click.echo(f"{terminal.one_line(file)}: {terminal.one_line(error.message)}", err=True)
+            output.say(f"{terminal.one_line(file)}: {terminal.one_line(error.message)}", err=True)
             failed = error
     if failed is not None:
         raise failed
@@ -210,7 +210,7 @@ def _import_one(params: dict[str, Any], *, dry_run: bool, yes: bool, json_: bool
         seen = call("delegators/importProfile", **params, revision=seen.revision)
         if not json_:
             names = [file.name for file in seen.files if file.kind == "delegator"]
-            click.echo(f"Imported {', '.join(names)}.")
+            output.say(f"Imported {', '.join(names)}.")
     if json_:
         output.json_line(seen)
 
@@ -262,8 +262,8 @@ def export(
     elif target is None:
         sys.stdout.buffer.write(made.text.encode())
     else:
-        click.echo(f"Wrote {terminal.one_line(target)}.")
+        output.say(f"Wrote {terminal.one_line(target)}.")
     if made.left_out and not json_:
-        click.echo("Left out:", err=True)
+        output.say("Left out:", err=True)
         for entry in made.left_out:
-            click.echo(f"  {terminal.one_line(entry.setting)}: {terminal.one_line(entry.reason)}", err=True)
+            output.say(f"  {terminal.one_line(entry.setting)}: {terminal.one_line(entry.reason)}", err=True)

@@ -98,6 +98,7 @@ class View:
             self._stream.write(f"{text}\n")
             self._stream.flush()
             return
+        text = terminal.wrap(terminal.short_ids(text), self._columns())
         # One write for old status, line and new status, so that the terminal does not flicker.
         status = self._status()
         self._stream.write(f"{self._erase()}{text}\n{status}")

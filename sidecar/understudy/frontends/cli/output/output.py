@@ -39,6 +39,11 @@ def json_line(value: Any) -> None:
     sys.stdout.flush()
 
 
+def say(text: str, *, err: bool = False, hanging: int = 2) -> None:
+    """Print prose; on a terminal, wrapped (see ``terminal.wrap``) and with short IDs in its commands."""
+    click.echo(terminal.for_people(text, sys.stderr if err else sys.stdout, hanging), err=err)
+
+
 def error(problem: UnderstudyError, *, as_json: bool) -> None:
     """Print an error: message, hint and logs on stderr, or ``{"error": ErrorInfo}`` on stdout for scripts."""
     if as_json:
@@ -46,18 +51,18 @@ def error(problem: UnderstudyError, *, as_json: bool) -> None:
         return
     paint = terminal.Paint(on=terminal.has_colour(sys.stderr))
     place = _place(problem.location)
-    click.echo(f"{paint('error:', fg='red', bold=True)} {place}{terminal.sanitize(problem.message)}", err=True)
+    say(f"{paint('error:', fg='red', bold=True)} {place}{terminal.sanitize(problem.message)}", err=True)
     names = [terminal.path(name) for name in problem.names or []]
     if (problem.hint or "").startswith("Did you mean"):
         pass  # the hint names them
     elif names and problem.kind.startswith("unknown_"):
         more = ", …" if len(names) > NAMES_SHOWN else ""
-        click.echo(f"  one of: {', '.join(names[:NAMES_SHOWN])}{more}", err=True)
+        say(f"  one of: {', '.join(names[:NAMES_SHOWN])}{more}", err=True)
     else:
         for name in names:
             click.echo(f"  - {name}", err=True)
     if problem.hint:
-        click.echo(f"{paint('hint:', fg='cyan')} {terminal.sanitize(problem.hint)}", err=True)
+        say(f"{paint('hint:', fg='cyan')} {terminal.sanitize(problem.hint)}", err=True)
     for path in problem.log_paths or []:
         click.echo(f"{paint('log:', fg='cyan')} {terminal.short_path(path)}", err=True)
 
@@ -125,7 +130,7 @@ def table(
         if number and for_people:
             moved = [column for column in range(len(header)) if column not in shown and header[column] in below]
             facts = [f"{header[column].lower()} {line[column]}" for column in moved if line[column] not in _NOTHING]
-            for fact in _wrapped(facts, terminal.width() - 2, " · "):
+            for fact in terminal.fit(facts, terminal.width() - 2, " · "):
                 click.echo(brush(f"  {fact}", dim=True))
 
 
@@ -135,10 +140,10 @@ def _with_prose(start: str, prose: str, longest: int, *, heading: bool) -> str:
     ``longest`` is the width of the longest text of the column; a ``heading`` is left out above prose that is below.
     """
     indent, width = terminal.width_of(start), terminal.width()
-    words = prose.split(" ")  # a path may contain several spaces in a row
+    words = terminal.words(prose)
     if width - indent >= min(_PROSE_COLUMNS, longest):
-        return start + f"\n{' ' * indent}".join(_wrapped(words, width - indent, " ")).rstrip()
-    lines = [f"  {line}" for line in _wrapped(words, width - 2, " ")] if prose and not heading else []
+        return start + f"\n{' ' * indent}".join(terminal.fit(words, width - indent)).rstrip()
+    lines = [f"  {line}" for line in terminal.fit(words, width - 2)] if prose and not heading else []
     return "\n".join([start.rstrip(), *lines])
 
 
@@ -150,30 +155,15 @@ def facts(rows: Sequence[tuple[str, str]]) -> None:
             click.echo(_with_prose(f"  {what}:".ljust(column), text, len(text), heading=False))
 
 
-def _wrapped(parts: Sequence[str], width: int, separator: str) -> list[str]:
-    """Return parts on as few lines as they fit on; one that is too long for a line is left to the terminal.
-
-    People copy paths and references from here, so they are never cut.
-    """
-    lines: list[str] = []
-    for part in parts:
-        longer = f"{lines[-1]}{separator}{part}" if lines else ""
-        if lines and terminal.width_of(longer) <= width:
-            lines[-1] = longer
-        else:
-            lines.append(part)
-    return lines
-
-
 def problems(entries: Sequence[Any]) -> None:
     """Print problems of the configuration on stderr, each with its position and hint."""
     brush = terminal.Paint(on=terminal.has_colour(sys.stderr))
     colours = {"error": "red", "warning": "yellow", "information": "cyan"}
     for problem in entries:
         label = brush(f"{problem.severity}:", fg=colours[problem.severity])
-        click.echo(f"{label} {_place(problem.location)}{terminal.one_line(problem.message)}", err=True)
+        say(f"{label} {_place(problem.location)}{terminal.one_line(problem.message)}", err=True)
         if problem.hint:
-            click.echo(f"  {terminal.one_line(problem.hint)}", err=True)
+            say(f"  {terminal.one_line(problem.hint)}", err=True)
 
 
 def age(at: str, now: datetime) -> str:
@@ -226,10 +216,10 @@ def preview(result: Any, *, as_json: bool, left_out: Sequence[tuple[str, str]] =
     if as_json:
         json(result)
         return
-    click.echo(f"To {result.explain.delegator}: {terminal.one_line(result.explain.reason)}")
+    say(f"To {result.explain.delegator}: {terminal.one_line(result.explain.reason)}")
     for candidate in result.explain.candidates:
         if candidate.skipped_because:
-            click.echo(f"  not {candidate.name}: {terminal.one_line(candidate.skipped_because)}")
+            say(f"  not {candidate.name}: {terminal.one_line(candidate.skipped_because)}")
     if result.explain.fallback:
         click.echo(f"  then, if it cannot work: {', '.join(result.explain.fallback)}")
     click.echo()

@@ -49,18 +49,21 @@ def card(
     shown_answer: str = "",
     alternative: Callable[[Delegation], str | None] = lambda _: None,
     follows: Callable[[Delegation], bool] = lambda _: True,
+    fit: Callable[[str], str] = lambda text: text,
 ) -> str:
     """Return the card as text with a final newline; an answer that was already shown is not repeated.
 
     ``alternative`` returns the delegator that could try instead, if any, and ``follows`` whether the agent would follow
-    a reply; they are called only where it matters.
+    a reply; they are called only where it matters. ``fit`` wraps prose; an answer that is the result stays as it is.
     """
-    parts = [_head(delegation, paint), _question(delegation, paint), _messages(delegation, paint)]
+    parts = [fit(about(delegation, paint)) for about in (_head, _question, _messages)]
     answer = delegation.result.text if delegation.result and delegation.result.text else ""
     if answer and answer.strip() != shown_answer.strip():
-        parts.append(_answer(delegation, answer))
-    parts += [_reservations(delegation, paint), _places(delegation, paint), _checks(delegation, paint)]
-    parts += [_files(delegation, paint), _facts(delegation), _next_steps(delegation, alternative, follows)]
+        text = _answer(delegation, answer)
+        is_prose = delegation.verdict is not Verdict.ANSWERED and "```" not in text
+        parts.append(fit(text) if is_prose else text)
+    parts += [fit(about(delegation, paint)) for about in (_reservations, _places, _checks, _files)]
+    parts += [fit(_facts(delegation)), fit(_next_steps(delegation, alternative, follows))]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -183,7 +183,8 @@ def summary(
     paths = {item.hunk.id: item.file.path for item in hunk_view.items(before)}
     # Not the difference to `before`: another process may have decided in the meantime.
     moved = set(result.decided)
-    rows = [hunk_view.three_sides(conflict.path, conflict, paint) for conflict in result.conflicts]
+    sides = [hunk_view.three_sides(conflict.path, conflict, paint) for conflict in result.conflicts]
+    rows = []
     named = {item.hunk.id: item.spelled for item in hunk_view.items(before)}
     for state, colour in ((HunkState.ACCEPTED, "green"), (HunkState.REJECTED, "red"), (HunkState.PENDING, "blue")):
         changed = [hunk for hunk in result.hunks if hunk.state is state and hunk.id in moved]
@@ -195,7 +196,7 @@ def summary(
         if changed and state is HunkState.REJECTED:
             names = [named[hunk.id] for hunk in changed if hunk.id in named]
             what = shlex.join(names) if len(names) <= _NAMED else "PATH[:HUNK]…"
-            rows.append(f"undo: understudy undo {identifier} {what}\n")
+            rows.append(f"undo the rejection: understudy undo {identifier} {what}\n")
     if result.conflicts:
         stay = "stays" if len(result.conflicts) == 1 else "stay"
         count = event_lines.plural(len(result.conflicts), "hunk")
@@ -205,13 +206,13 @@ def summary(
             "--merged-manually\n"
         )
     if result.undo_token:
-        rows.append(f"undo: understudy undo {result.undo_token}\n")
+        rows.append(f"undo the accept: understudy undo {result.undo_token}\n")
     left = sum(hunk.state is HunkState.PENDING for hunk in result.hunks)
     if left:
         rows.append(f"pending: {event_lines.plural(left, 'hunk')}; understudy review {identifier}\n")
     elif follows and any(hunk.state is HunkState.REJECTED for hunk in result.hunks):
         rows.append(event_lines.next_commands(f"understudy reply {identifier} 'what to do instead'") + "\n")
-    return "".join(rows)
+    return "".join(sides) + terminal.for_people("".join(rows), sys.stdout)
 
 
 def confirm_flagged(files: list[FileDiff]) -> bool:

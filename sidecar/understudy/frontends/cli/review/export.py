@@ -62,7 +62,7 @@ def export(
         # One word, for scripts.
         click.echo(exported.branch if to == "branch" else exported.commit)
         if exported.branch and terminal.is_terminal(sys.stdout):
-            click.echo(
+            output.say(
                 event_lines.next_commands(f"git diff HEAD...{exported.branch}", f"git merge {exported.branch}"),
                 err=True,
             )

@@ -121,7 +121,7 @@ def amend(*, identifier: str, path: str, file: str | None, undo: bool, json_: bo
     else:
         text = editor.edited(hunk_targets.result_text(call, whole, path), path)
     if text is None:
-        click.echo("Nothing was changed.", err=True)
+        output.say("Nothing was changed.", err=True)
         return
     _amended(whole, path, call("delegations/amend", id=whole, path=path, text=text, head=head), as_json=json_)
 
@@ -130,8 +130,8 @@ def _amended(identifier: str, path: str, result: Any, *, as_json: bool) -> None:
     if as_json:
         output.json(result)
     else:
-        click.echo(f"{terminal.path(path)} has {event_lines.plural(len(result.hunks), 'hunk')} now.")
-        click.echo(event_lines.next_commands(f"understudy check {identifier}", f"understudy review {identifier}"))
+        output.say(f"{terminal.path(path)} has {event_lines.plural(len(result.hunks), 'hunk')} now.")
+        output.say(event_lines.next_commands(f"understudy check {identifier}", f"understudy review {identifier}"))
 
 
 @click.command(
@@ -158,12 +158,12 @@ def drop(*, identifier: str, tests: tuple[str, ...], check: bool, json_: bool) -
         return exit_codes.Exit.OK
     if not json_:
         for test in result.dropped:
-            click.echo(f"dropped: {terminal.one_line(test)}")
+            output.say(f"dropped: {terminal.one_line(test)}")
         for kept in result.kept:
-            click.echo(f"kept: {terminal.one_line(kept.test)} {terminal.one_line(kept.why)}")
+            output.say(f"kept: {terminal.one_line(kept.test)} {terminal.one_line(kept.why)}")
     if check:
         return checking.run_checks(whole, json_=json_)
-    click.echo(event_lines.next_commands(f"understudy check {whole}"))
+    output.say(event_lines.next_commands(f"understudy check {whole}"))
     return exit_codes.Exit.OK
 
 

@@ -86,9 +86,9 @@ def list_(*, json_: bool) -> None:
     if rows and for_people:
         total = sum(tree.bytes for tree in result.worktrees)
         count = event_lines.plural(len(result.worktrees), "worktree")
-        click.echo(f"{count}, {size(total)}" if result.worktrees else "No worktree is on disk.")
+        output.say(f"{count}, {size(total)}" if result.worktrees else "No worktree is on disk.")
         if result.rescues:
-            click.echo("Restore a removed one with: understudy restore REF")
+            output.say("Restore a removed one with: understudy restore REF")
 
 
 @worktrees.command(epilog=options.examples("understudy worktrees remove 20261121-004512-k3f9q"))
@@ -134,12 +134,12 @@ def cleanup(*, ttl: float, project: str | None, dry_run: bool, json_: bool) -> N
         elif json_:
             output.json_line(tree)
         else:
-            click.echo(f"{tree.id}  would be removed ({size(tree.bytes)})")
+            output.say(f"{tree.id}  would be removed ({size(tree.bytes)})")
     if not json_:
         if not old:
-            click.echo("No worktree is decided and old enough.")
+            output.say("No worktree is decided and old enough.")
         if kept := len(trees) - len(old):
-            click.echo(f"{kept} kept: in use, not decided, or newer. See: understudy worktrees", err=True)
+            output.say(f"{kept} kept: in use, not decided, or newer. See: understudy worktrees", err=True)
 
 
 def _ended(identifier: str, before: datetime) -> bool:
@@ -156,4 +156,4 @@ def _rescued(result: object, what: str, *, as_json: bool) -> None:
         output.json_line(result)
         return
     ref = terminal.one_line(str(getattr(result, "rescue_ref", "")))
-    click.echo(f"{what}  removed; restore with: understudy restore {ref}")
+    output.say(f"{what}  removed; restore with: understudy restore {ref}")

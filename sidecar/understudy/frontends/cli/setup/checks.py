@@ -52,7 +52,7 @@ def list_(*, workspace: str | None, json_: bool) -> None:
     output.table(("NAME", "COMMAND", "FROM", "PROBLEM"), rows, wrap=True)
     output.problems(result.problems)
     if not result.checks:
-        click.echo(f"No check is configured. {_next_step(result.proposals)}", err=True)
+        output.say(f"No check is configured. {_next_step(result.proposals)}", err=True)
 
 
 @checks.command(
@@ -104,12 +104,12 @@ def add(
         if not no_test:
             if not json_:
                 command = terminal.one_line(_words(declared["argv"]))
-                click.echo(f"Running {command} in a worktree of its own…", err=True)
+                output.say(f"Running {command} in a worktree of its own…", err=True)
             trial = call("checks/test", name=declared["name"], check=declared, workspace=where)
             if not trial.ok:
                 _print_trial(trial, json_=json_)
                 if not json_:
-                    click.echo(_not_saved(trial), err=True)
+                    output.say(_not_saved(trial), err=True)
                 return exit_codes.Exit.UNVERIFIED
             if not json_:
                 _print_trial(trial, json_=False)
@@ -133,7 +133,7 @@ def test(*, name: str, workspace: str | None, json_: bool) -> int:
 def remove(*, name: str, workspace: str | None, json_: bool) -> None:
     """Remove a check that Understudy saved."""
     result = call("checks/delete", name=name, workspace=uri(workspace or "."))
-    output.json(result) if json_ else click.echo(f"Removed {name}.")
+    output.json(result) if json_ else output.say(f"Removed {name}.")
 
 
 def _proposed(where: str, name: str | None) -> dict[str, Any]:
@@ -196,13 +196,13 @@ def _print_trial(trial: Any, *, json_: bool) -> None:
         return
     brush = output.paint()
     mark = brush("✓", fg="green") if trial.ok else brush("✗", fg="red")
-    click.echo(f"{mark} {_outcome(trial)} ({trial.seconds:.1f} s)")
+    output.say(f"{mark} {_outcome(trial)} ({trial.seconds:.1f} s)")
     if not trial.ok:
         lines = trial.output_tail.rstrip().splitlines()
         for line in lines[-_SHOWN_LINES:]:
             click.echo(f"    {terminal.sanitize(line)}")
     for note in trial.notes:
-        click.echo(f"note: {terminal.one_line(note)}", err=True)
+        output.say(f"note: {terminal.one_line(note)}", err=True)
 
 
 def _outcome(trial: Any) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from understudy.frontends.cli.calls.api_calls import call
+from understudy.frontends.cli.output import output
 from understudy.frontends.cli.setup.tools import how_to_install
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.config.delegators import NAME_PATTERN
@@ -30,7 +31,7 @@ def delegator() -> dict[str, Any]:
     if chosen >= len(tools) + len(servers):
         tool = missing[chosen - len(tools) - len(servers)]
         for line in how_to_install(tool):
-            click.echo(line, err=True)
+            output.say(line, err=True)
         raise click.UsageError(f"{tool.display_name} is not installed. Install it, then run this command again.")
     declared: dict[str, Any] = {}
     if chosen < len(tools):
@@ -57,7 +58,7 @@ def choose(question: str, choices: Sequence[str]) -> int:
     """Print numbered choices and return the index of the chosen one."""
     click.echo(question, err=True)
     for number, choice in enumerate(choices, 1):
-        click.echo(f"  {number}  {terminal.one_line(choice)}", err=True)
+        output.say(f"  {number}  {terminal.one_line(choice)}", err=True)
     number = click.prompt("Number", type=click.IntRange(1, len(choices)), default=1, err=True)
     return int(number) - 1
 
@@ -66,15 +67,15 @@ def _models(server: str) -> list[str]:
     try:
         return [model.id for model in call("modelServers/models", name=server).models]
     except UnderstudyError as error:
-        click.echo(f"The models could not be listed: {terminal.one_line(error.message)}", err=True)
+        output.say(f"The models could not be listed: {terminal.one_line(error.message)}", err=True)
         return []
 
 
 def _model(models: list[str], *, optional: bool) -> str:
     for model in models[:_MODELS_SHOWN]:
-        click.echo(f"  {terminal.one_line(model)}", err=True)
+        output.say(f"  {terminal.one_line(model)}", err=True)
     if len(models) > _MODELS_SHOWN:
-        click.echo(f"  and {len(models) - _MODELS_SHOWN} more", err=True)
+        output.say(f"  and {len(models) - _MODELS_SHOWN} more", err=True)
     default = "" if optional else (models[0] if models else None)
     text = "Model (empty: the tool's default)" if optional else "Model"
     return str(click.prompt(text, default=default, show_default=bool(default), err=True)).strip()
@@ -90,7 +91,7 @@ def _name(basis: str, model: str) -> str:
         typed = str(click.prompt("Name", default=name, err=True)).strip()
         if re.fullmatch(NAME_PATTERN, typed) and typed not in taken:
             return typed
-        click.echo(
+        output.say(
             "This name is taken."
             if typed in taken
             else "Use lowercase letters, digits, dots, hyphens and underscores, at most 64.",

@@ -97,7 +97,7 @@ def reset(*, name: str, workspace: str | None, json_: bool) -> None:
     if json_:
         output.json(entry)
     else:
-        click.echo(f"{name} is no longer paused." if before else f"{name} was not paused.")
+        output.say(f"{name} is no longer paused." if before else f"{name} was not paused.")
 
 
 _declaration = options.all_of(
@@ -253,7 +253,7 @@ def update(
     if rename is not None:
         declared["name"] = rename
     if declared == unchanged:
-        click.echo(f"Nothing to change in {name}: name a field, such as --model ID.", err=True)
+        output.say(f"Nothing to change in {name}: name a field, such as --model ID.", err=True)
         if json_:
             output.json(before)
         return
@@ -275,13 +275,13 @@ def remove(*, name: str, workspace: str | None, json_: bool) -> None:
     place = uri(workspace or ".")
     before = call("delegators/get", name=name, workspace=place)
     result = call("delegators/delete", name=name, workspace=place)
-    output.json(result) if json_ else click.echo(f"Removed {name}.")
+    output.json(result) if json_ else output.say(f"Removed {name}.")
     left = {entry.delegator.name for entry in call("delegators/list", workspace=place).delegators}
     if name not in left:
         # Another layer may have one of the same name, which the default then means.
         for recipe in [*([None] if before.is_default else []), *before.default_for]:
             for_ = f" --for {recipe}" if recipe else ""
-            click.echo(
+            output.say(
                 f"It was the default for {recipe or 'everything else'}, which now has none that exists. "
                 f"Choose another: understudy delegators default NAME{for_}",
                 err=True,
@@ -350,9 +350,9 @@ def default(
         if json_:
             output.json_line(saved)
         elif saved.delegator != name:
-            click.echo(f"Saved, but another configuration applies here {whose}: {saved.delegator or 'none'}.")
+            output.say(f"Saved, but another configuration applies here {whose}: {saved.delegator or 'none'}.")
         else:
-            click.echo(f"Default {whose}: {name}." if name is not None else f"Removed the default {whose}.")
+            output.say(f"Default {whose}: {name}." if name is not None else f"Removed the default {whose}.")
 
 
 def _print_saved(verb: str, entry: Any, *, json_: bool) -> None:
@@ -360,7 +360,7 @@ def _print_saved(verb: str, entry: Any, *, json_: bool) -> None:
     name = entry.delegator.name
     print_saved(verb, entry, name, f"understudy delegators test {name}", json_=json_)
     if not entry.state.ready and not json_ and entry.delegator.remote_agent is None:
-        click.echo(
+        output.say(
             f"It is saved, but cannot be used yet. Afterwards, test it: understudy delegators test {name}", err=True
         )
 

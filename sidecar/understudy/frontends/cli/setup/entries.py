@@ -26,7 +26,7 @@ def print_entry(entry: Any, declared: Any) -> None:
     """Print an entry as JSON, with its location and problems."""
     place = f", {output.file_of(entry.location)}" if entry.location else ""
     editable = "" if entry.editable else " (not editable by commands)"
-    click.echo(terminal.one_line(f"{declared.name}: from {entry.scope}{place}{editable}"))
+    output.say(terminal.one_line(f"{declared.name}: from {entry.scope}{place}{editable}"))
     data = json.dumps(msgspec.to_builtins(declared), indent=2, ensure_ascii=False)
     click.echo("\n".join(map(terminal.sanitize, data.splitlines())))
     output.problems(entry.state.problems)
@@ -38,10 +38,10 @@ def print_saved(verb: str, entry: Any, name: str, following: str, *, json_: bool
         output.json(entry)
         return
     place = f" in {output.file_of(entry.location)}" if entry.location else ""
-    click.echo(terminal.one_line(f"{verb} {name}{place}."))
+    output.say(terminal.one_line(f"{verb} {name}{place}."))
     output.problems(entry.state.problems)
     if terminal.is_terminal(sys.stdout):
-        click.echo(event_lines.next_commands(following))
+        output.say(event_lines.next_commands(following))
 
 
 def print_connection_test(result: Any, *, json_: bool) -> int:
@@ -52,7 +52,7 @@ def print_connection_test(result: Any, *, json_: bool) -> int:
         brush = output.paint()
         for step in result.steps:
             mark = brush("✓", fg="green") if step.ok else brush("✗", fg="red")
-            click.echo(
+            output.say(
                 f"{mark} {step.name.replace('_', ' ')}: {terminal.one_line(step.message)} ({step.seconds:.1f} s)"
             )
     return exit_codes.Exit.OK if result.ok else exit_codes.Exit.UNVERIFIED
@@ -90,7 +90,7 @@ def _print_named(name: str, test: ConnectionTest) -> None:
         failed = next(step for step in test.steps if not step.ok)
         text = f"{failed.name.replace('_', ' ')}: {failed.message}"
         mark = output.paint()("✗", fg="red")
-    click.echo(f"{mark} {terminal.one_line(f'{name}: {text}')}")
+    output.say(f"{mark} {terminal.one_line(f'{name}: {text}')}")
 
 
 def pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:

@@ -29,7 +29,7 @@ def version(*, json_: bool) -> None:
     if json_:
         output.json(result)
     else:
-        click.echo(f"understudy {result.version}, protocol {result.protocol_version}")
+        output.say(f"understudy {result.version}, protocol {result.protocol_version}")
 
 
 @click.command(
@@ -55,9 +55,9 @@ def doctor(*, delegators: bool, json_: bool) -> int:
     for check in result.checks:
         good = brush("!", fg="yellow") if check.hint else brush("✓", fg="green")
         mark = good if check.ok else brush("✗", fg="red")
-        click.echo(f"{mark} {check.name}: {terminal.one_line(check.message)}")
+        output.say(f"{mark} {check.name}: {terminal.one_line(check.message)}")
         if check.hint:
-            click.echo(f"    {terminal.one_line(check.hint)}")
+            output.say(f"    {terminal.one_line(check.hint)}")
     if delegators:
         passed = print_connection_tests(uri("."), json_=False) == exit_codes.Exit.OK and passed
     return exit_codes.Exit.OK if passed else exit_codes.Exit.UNVERIFIED
@@ -77,11 +77,11 @@ def init(*, scope: str, workspace: str | None, json_: bool) -> None:
     if json_:
         output.json(made)
         return
-    click.echo(f"Wrote {path_quoting.path_of(made.location.uri)}")
+    output.say(f"Wrote {path_quoting.path_of(made.location.uri)}")
     for title, names in (("Installed agent CLIs", made.tools), ("Test runners", made.checks)):
         if names:
-            click.echo(f"{title}: {', '.join(names)}", err=True)
-    click.echo("Remove the # of what you need, then: understudy delegators list", err=True)
+            output.say(f"{title}: {', '.join(names)}", err=True)
+    output.say("Remove the # of what you need, then: understudy delegators list", err=True)
 
 
 @click.command(
@@ -110,7 +110,7 @@ def trust(*, path: str | None, revoke: bool, status: bool, yes: bool, json_: boo
         return exit_codes.Exit.OK if trust_status.trusted is not revoke else exit_codes.Exit.UNVERIFIED
     if revoke:
         workspace_trust.record(workspace, trusted=False)
-        click.echo(f"{terminal.one_line(str(workspace))} is no longer trusted.")
+        output.say(f"{terminal.one_line(str(workspace))} is no longer trusted.")
         return exit_codes.Exit.OK
     trust_status = workspace_trust.describe(workspace)
     if status or trust_status.trusted:
@@ -120,7 +120,7 @@ def trust(*, path: str | None, revoke: bool, status: bool, yes: bool, json_: boo
     if not yes and not workspace_trust.confirm():
         return exit_codes.Exit.UNVERIFIED
     workspace_trust.record(workspace, trusted=True, digest=trust_status.digest)
-    click.echo("Trusted.")
+    output.say("Trusted.")
     return exit_codes.Exit.OK
 
 
@@ -163,7 +163,7 @@ def status(*, workspace: str | None, json_: bool) -> None:
 
 
 def _line(title: str, text: str) -> None:
-    click.echo(f"{title + ':':<15}{terminal.one_line(text)}")
+    output.say(f"{title + ':':<15}{terminal.one_line(text)}", hanging=15)
 
 
 def _spent(totals: LedgerTotals) -> str:

@@ -138,7 +138,7 @@ def add(*, name: str, scope: str, workspace: str | None, json_: bool, **argument
     with options.as_options():
         entry = call("modelServers/create", modelServer=declared, scope=scope, workspace=uri(workspace or "."))
     if variable is not None and entry.model_server.api_key is None:
-        click.echo(f"It has no key, because {variable} is not set: understudy servers set-key {name}", err=True)
+        output.say(f"It has no key, because {variable} is not set: understudy servers set-key {name}", err=True)
     print_saved("Added", entry, name, f"understudy servers test {name}", json_=json_)
 
 
@@ -173,11 +173,11 @@ def remove(*, name: str, workspace: str | None, json_: bool) -> None:
     if json_:
         output.json(result)
         return
-    click.echo(f"Removed {name}.")
+    output.say(f"Removed {name}.")
     lost = [entry.delegator.name for entry in listed if entry.delegator.model_server == name]
     if lost:
-        click.echo(f"These delegators have no model server now: {', '.join(lost)}.", err=True)
-        click.echo(f"next: understudy delegators update {lost[0]} --server OTHER", err=True)
+        output.say(f"These delegators have no model server now: {', '.join(lost)}.", err=True)
+        output.say(f"next: understudy delegators update {lost[0]} --server OTHER", err=True)
 
 
 @servers.command("test", epilog=options.examples("understudy servers test local"))
@@ -230,7 +230,7 @@ def set_key(*, name: str, workspace: str | None, json_: bool) -> None:
     if len(key) > _LONGEST_KEY:
         raise click.UsageError("The key is too long.")
     result = call("modelServers/setKey", name=name, key=key, workspace=uri(workspace or "."))
-    output.json(result) if json_ else click.echo(f"Stored the API key for {name}.")
+    output.json(result) if json_ else output.say(f"Stored the API key for {name}.")
 
 
 def _price(price: ModelPrice | None) -> str:

@@ -94,9 +94,9 @@ def new(*, name: str, like: str | None, scope: str, workspace: str | None, json_
     if json_:
         output.json(made)
         return
-    click.echo(f"Wrote {path_quoting.path_of(made.location.uri)}")
-    click.echo(f"Edit it, then test it: understudy tools test {name}", err=True)
-    click.echo(f"Then add a delegator:  understudy delegators add --from-tool {name}", err=True)
+    output.say(f"Wrote {path_quoting.path_of(made.location.uri)}")
+    output.say(f"Edit it, then test it: understudy tools test {name}", err=True)
+    output.say(f"Then add a delegator: understudy delegators add --from-tool {name}", err=True)
 
 
 @tools.command(epilog=options.examples("understudy tools test mine", "understudy tools test mine --model small"))
@@ -137,7 +137,7 @@ def _list(result: ToolsResult, *, json_: bool) -> None:
     problems = [problem for entry in result.tools if entry.scope is None for problem in entry.problems]
     output.problems([*problems, *result.problems])
     if any(not entry.found for entry in result.tools):
-        click.echo("\nHow to install one: understudy tools TOOL", err=True)
+        output.say("\nHow to install one: understudy tools TOOL", err=True)
 
 
 def _find(result: ToolsResult, name: str) -> ToolEntry:
@@ -181,14 +181,14 @@ def _show(result: ToolsResult, name: str, *, json_: bool) -> None:
     if json_:
         output.json(entry)
         return
-    click.echo(f"{entry.display_name} {entry.version or ''}".rstrip() + ("" if entry.found else ": not found on PATH"))
+    output.say(f"{entry.display_name} {entry.version or ''}".rstrip() + ("" if entry.found else ": not found on PATH"))
     for line in how_to_install(entry):
-        click.echo(line)
+        output.say(line)
     if entry.found and (entry.runnable or entry.command):
-        click.echo(f"Add it:   understudy delegators add --from-tool {entry.name}")
+        output.say(f"Add it:   understudy delegators add --from-tool {entry.name}")
     for title, supported in (("headless", entry.supports), ("acp", entry.supports_acp), ("tmux", entry.supports_tmux)):
         if supported is not None:
-            click.echo(f"\nMode {title}:")
+            output.say(f"\nMode {title}:")
             output.facts(_facts(supported))
     output.problems(entry.problems)
 

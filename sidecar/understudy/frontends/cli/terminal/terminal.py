@@ -1,11 +1,13 @@
-"""Width, colour and TTY detection."""
+"""Width, colour and TTY detection, and prose that fits a terminal."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import unicodedata
+from collections.abc import Sequence
 from datetime import datetime
 from types import FrameType
 from typing import IO, Any, Self
@@ -18,18 +20,29 @@ __all__ = [  # with the functions that sanitize text for a terminal
     "Paint",
     "can_redraw",
     "cut",
+    "fit",
+    "for_people",
     "has_colour",
     "is_terminal",
     "one_line",
     "path",
     "sanitize",
+    "short_ids",
     "short_path",
     "visible",
     "width",
     "width_of",
+    "words",
+    "wrap",
 ]
 DEFAULT_WIDTH = 80
 NARROWEST = 20
+_COMMAND = r"(?:^|(?<=: )|(?<=; )|\()understudy [^;)]*[;)]*"
+"""A command in a sentence without backticks: it begins the text, or follows one of `: ; (`."""
+_WORDS = re.compile(rf"( *)(`[^`]*`[^` ]*|{_COMMAND}|[^ ]+)")
+_WHOLE_ID = re.compile(r"(?<= )\d{8}-\d{6}-([0-9a-z]{5})(?![\w-]|\.\w)")
+_QUOTED = re.compile(r" +[|+-] ")
+"""How a line begins that a program wrote, such as output or a line of a diff."""
 
 
 def width_of(text: str) -> int:
@@ -56,6 +69,50 @@ def cut(text: str, columns: int) -> str:
             break
         kept.append(character)
     return "".join(kept) + "…"
+
+
+def words(prose: str) -> list[str]:
+    """Return the words of a line, which ``" ".join`` puts together again; a command is one word."""
+    return [f"{spaces[1:]}{word}" for spaces, word in _WORDS.findall(prose)]
+
+
+def fit(parts: Sequence[str], columns: int, separator: str = " ") -> list[str]:
+    """Return parts on as few lines as they fit on; one that is too long for a line is left to the terminal.
+
+    People copy paths, commands and references from here, so they are never cut.
+    """
+    lines: list[str] = []
+    for part in parts:
+        longer = f"{lines[-1]}{separator}{part}" if lines else ""
+        if lines and width_of(click.unstyle(longer)) <= columns:
+            lines[-1] = longer
+        else:
+            lines.append(part)
+    return lines
+
+
+def wrap(text: str, columns: int, hanging: int = 2) -> str:
+    """Return ``text`` wrapped at words; what continues a line is indented by ``hanging`` below its beginning."""
+    return "\n".join(_wrapped(line, columns, hanging) for line in text.split("\n"))
+
+
+def _wrapped(line: str, columns: int, hanging: int) -> str:
+    plain = click.unstyle(line)
+    if width_of(plain) <= columns or _QUOTED.match(plain):
+        return line
+    start = plain[: len(plain) - len(plain.lstrip(" "))]
+    indent = start + " " * hanging
+    return start + f"\n{indent}".join(fit(words(line[len(start) :]), columns - len(indent)))
+
+
+def for_people(text: str, stream: IO[Any], hanging: int = 2) -> str:
+    """Return prose as it is printed on ``stream``: wrapped on a terminal, with short IDs in its commands."""
+    return wrap(short_ids(text), width(), hanging) if is_terminal(stream) else text
+
+
+def short_ids(text: str) -> str:
+    """Return ``text`` with the ends of IDs in its commands, which are enough for every command."""
+    return re.sub(r"\bunderstudy [^`;)\n]*", lambda command: _WHOLE_ID.sub(r"\1", command[0]), text)
 
 
 def width() -> int:

@@ -219,4 +219,4 @@ def _is_stop(error: BaseException) -> bool:
 
 
 def _note(text: str) -> None:
-    click.echo(terminal.one_line(text), err=True)
+    output.say(terminal.one_line(text), err=True)
