@@ -10,7 +10,7 @@ import click
 from understudy.frontends.cli.calls import exit_codes, options
 from understudy.frontends.cli.calls.api_calls import call, resolve
 from understudy.frontends.cli.delegate import follower as following
-from understudy.frontends.cli.output import output
+from understudy.frontends.cli.output import markdown, output
 from understudy.frontends.cli.terminal import terminal
 from understudy.frontends.cli.terminal.terminal import sanitize
 
@@ -21,12 +21,14 @@ _JOIN_SECONDS = 10.0
 @options.identifier
 @options.as_json
 def evidence(*, identifier: str, json_: bool) -> None:
-    """Show all evidence for a verdict as Markdown, with commands to repeat it."""
+    """Show all evidence for a verdict, with commands to repeat it; in a pipe, as Markdown."""
     page = call("delegations/evidence", id=resolve(identifier))
     if json_:
         output.json(page)
-    else:
-        click.echo(sanitize(page.markdown), nl=False)
+        return
+    text = sanitize(page.markdown)
+    is_terminal = terminal.is_terminal(sys.stdout)
+    click.echo(markdown.rendered(text, output.paint(), terminal.width()) if is_terminal else text, nl=False)
 
 
 @click.command(epilog=options.examples("understudy dismiss k3f9q 5d1c0b7a9e42"))
