@@ -16,6 +16,7 @@ from typing import Any
 import click
 import forked
 import pytest
+import screens
 from click.testing import CliRunner
 
 from understudy.api import messages as m
@@ -64,6 +65,18 @@ def test_the_help_shows_the_first_steps_and_the_exit_codes() -> None:
     for path, _ in commands():
         if len(path) == 1:
             assert re.search(rf"^  {path[0]} ", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_the_program_alone_prints_one_screen(columns: int, tmp_path: Path) -> None:
+    rows = screens.run((), columns, tmp_path, code=exit_codes.Exit.USAGE)
+    assert len(rows) < 24, "one row is for the prompt"
+    text = "\n".join(rows)
+    assert "understudy start tests src/module.py   delegate the tests of a file\n" in text
+    assert "understudy --help" in text
+    for path, _ in commands():
+        if len(path) == 1 and path[0] != "config":
+            assert re.search(rf"\b{path[0]}\b", text), path
 
 
 @pytest.mark.parametrize(

@@ -96,10 +96,12 @@ _COMMANDS = {name: entry for section in _SECTIONS.values() for name, entry in se
 
 _ALIASES = {name: alias.about for name, alias in ALIASES.items() if " " not in name}
 
-_FIRST_STEPS = """
+_ABOUT = """
 Delegate work to cheaper models and other coding agents, and get it back verified. Agents work in a separate worktree;
 your files, index and branches stay unchanged until you accept a result.
+"""
 
+_FIRST_STEPS = """
 \b
 First steps:
   understudy doctor                      check the installation
@@ -145,6 +147,24 @@ class LazyGroup(SuggestingGroup):
         """Find a command by its name here or in another tool."""
         return super().resolve_command(ctx, translated(args))
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments; without any, print an overview that fits one screen."""
+        if not args and not ctx.resilient_parsing:
+            click.echo(self._overview(ctx), err=True, nl=False)
+            ctx.exit(Exit.USAGE)
+        return super().parse_args(ctx, args)
+
+    def _overview(self, ctx: click.Context) -> str:
+        formatter = ctx.make_formatter()
+        formatter.write_text(_ABOUT)
+        formatter.write_paragraph()
+        formatter.write_text(_FIRST_STEPS.strip())
+        formatter.write_paragraph()
+        formatter.write_dl([(title, ", ".join(names)) for title, names in _SECTIONS.items() if title != _FAMILIAR])
+        formatter.write_paragraph()
+        formatter.write_text("`understudy --help` describes each of them, and the exit codes.")
+        return formatter.getvalue().lstrip()
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; raise ``_ReaderGone`` when the reader of stdout closed it."""
         try:
@@ -179,7 +199,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 @click.group(
     cls=LazyGroup,
-    help=_FIRST_STEPS,
+    help=_ABOUT + _FIRST_STEPS,
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
