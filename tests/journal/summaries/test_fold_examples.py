@@ -54,6 +54,7 @@ POOLS: dict[str, tuple[Any, ...]] = {
     "title": WORDS,
     "text": TEXTS,
     "message": WORDS,
+    "tool": (None, "claude", "generic"),
 }
 
 

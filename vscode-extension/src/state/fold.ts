@@ -25,6 +25,8 @@ const MOST_ATTEMPTS = 1_000;
 /** The most changed places that a result keeps. */
 const MOST_PLACES = 200;
 const ACTIVITY_CHARACTERS = 160;
+/** The tool of a delegator that runs a command of the user. */
+const CUSTOM_COMMAND = "generic";
 /** The largest count; only a damaged journal has a larger one. */
 const LARGEST_COUNT = 2 ** 53;
 /** These levels leave the processes of an agent with the user's permissions. */
@@ -103,7 +105,7 @@ function change(now: Delegation, event: Event): Fields<Delegation> {
     case "prompt":
       return { activity: "waiting for the first answer" };
     case "text":
-      return { activity: "answering" };
+      return { activity: saidLast(now, event.text) };
     case "thinking":
       return { activity: "thinking" };
     case "tool_call":
@@ -334,6 +336,12 @@ function countDecision(now: Delegation, event: Extract<Event, { type: "decided" 
 
 function openConflicts(hunks: readonly string[]): Fields<Delegation> {
   return { conflicts: hunks.length > 0 ? hunks.slice(0, MOST_ATTEMPTS) : undefined };
+}
+
+/** The last line of a piece of output, for a command of the user: the only sign of its progress. */
+function saidLast(delegation: Delegation, text: string): string {
+  if (delegation.attempts.at(-1)?.tool !== CUSTOM_COMMAND) return "answering";
+  return text.split("\n").map(clip).findLast((line) => line !== "") ?? "answering";
 }
 
 /** One line of at most `ACTIVITY_CHARACTERS` code points. */

@@ -171,8 +171,12 @@ def _prompt(_: Delegation, __: events.Prompt, change: _Change) -> None:
     change["activity"] = "waiting for the first answer"
 
 
-def _text(_: Delegation, __: Event, change: _Change) -> None:
+def _text(delegation: Delegation, event: events.Text, change: _Change) -> None:
     change["activity"] = "answering"
+    if delegation.attempts and delegation.attempts[-1].tool == events.CUSTOM_COMMAND:
+        # What a command of the user prints is the only sign of its progress.
+        lines = (_clip(line) for line in reversed(event.text.split("\n")))
+        change["activity"] = next(filter(None, lines), "answering")
 
 
 def _thinking(_: Delegation, __: Event, change: _Change) -> None:

@@ -53,6 +53,10 @@ class Queued(Event, tag="queued", kw_only=True):
     position: int
 
 
+CUSTOM_COMMAND = "generic"
+"""The tool of a delegator that runs a command of the user."""
+
+
 class Started(Event, tag="started", kw_only=True):
     """An attempt begins."""
 

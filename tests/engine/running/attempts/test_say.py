@@ -216,7 +216,7 @@ def test_an_agent_without_a_session_leaves_the_message_to_the_reply(project: Any
         """,
     )
     identifier = project.start("implement", "calc.py", delegator="plain", task="Do it.")
-    project.until(identifier, lambda found: found.activity == "answering")
+    project.until(identifier, lambda found: found.activity == "Working.")
     assert project.call("delegations/say", id=identifier, text="More, please.").delivery == "waiting"
     (tmp_path / "go").touch()
     done = project.finish(identifier)

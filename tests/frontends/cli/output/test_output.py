@@ -542,6 +542,27 @@ def test_the_status_line_is_redrawn_rarely() -> None:
     assert len(screen.getvalue()) > written
 
 
+@pytest.mark.parametrize("watches", [False, True])
+def test_the_output_of_a_custom_command_is_visible_while_it_runs(watches: bool) -> None:
+    screen, clock = Screen(), Clock()
+    view = view_of(screen, clock, prints_output=watches)
+    view.show(e.Started(delegator="mine", tool="generic", model="mine", reason="chosen"))
+    for piece in ("step 1\n", "step 2\nst", "ep 3\nhalf"):
+        clock.now += 1
+        view.show(e.Text(text=piece))
+    *rows, status = screen.rows()
+    assert rows == ["mine started: chosen", *(["  | step 1", "  | step 2", "  | step 3"] if watches else [])]
+    assert status.endswith(" · step 3")
+
+
+def test_the_text_of_an_agent_is_no_activity() -> None:
+    screen = Screen()
+    view = view_of(screen, Clock(), prints_output=True)
+    view.show(e.Started(delegator="claude", tool="claude", model="m", reason="chosen"))
+    view.show(e.Text(text="I think\n"))
+    assert "I think" not in screen.getvalue()
+
+
 def test_commands_to_copy_are_not_cut() -> None:
     screen = Screen()
     view = view_of(screen, Clock())

@@ -21,13 +21,14 @@ from understudy.model.delegation.events import Event, Note, Permission, Permissi
 from understudy.model.errors import UnderstudyError
 
 
-def view_on(stream: IO[str], *, answer: bool = False) -> View:
+def view_on(stream: IO[str], *, answer: bool = False, prints_output: bool = False) -> View:
     """Return a live view on ``stream``; with ``answer``, the agent's text is streamed to stdout."""
     return View(
         stream,
         redraw=terminal.can_redraw(stream),
         colour=terminal.has_colour(stream),
         answer=StreamedAnswer(sys.stdout) if answer else None,
+        prints_output=prints_output,
     )
 
 
@@ -105,9 +106,11 @@ class Follower:
             output.say(f"Answer with: understudy answer {self.identifier}", err=True)
 
 
-def watching(identifier: str, stream: IO[str], *, after: int = 0, answer: bool = False) -> Follower:
+def watching(
+    identifier: str, stream: IO[str], *, after: int = 0, answer: bool = False, prints_output: bool = False
+) -> Follower:
     """Return a follower with a view on ``stream`` that asks the agent's questions if it is a terminal."""
-    view = view_on(stream, answer=answer)
+    view = view_on(stream, answer=answer, prints_output=prints_output)
     asking = None
     if terminal.is_terminal(sys.stdin) and terminal.is_terminal(stream):
         asking = permission_prompt.Asking(

@@ -68,7 +68,7 @@ def watch(*, identifier: str | None, after: int, all_: bool, newest: int, once: 
             if event is not None:
                 output.json_line(event)
         return exit_codes.of_verdict(call("delegations/get", id=identifier).verdict)
-    watcher = follower.watching(identifier, sys.stdout, after=after)
+    watcher = follower.watching(identifier, sys.stdout, after=after, prints_output=True)
     try:
         finished = watcher.run()
     except KeyboardInterrupt:

@@ -13,8 +13,6 @@ from understudy.model.verdicts import Reservation
 
 LEFT_OUT_SHOWN = 5
 _SAID_SHOWN = 500
-_CUSTOM_COMMAND = "generic"
-"""The tool of a delegator that runs a command of the user: its name says nothing."""
 
 
 def line(event: events.Event) -> str | None:
@@ -27,7 +25,7 @@ def line(event: events.Event) -> str | None:
         case events.Queued(position=position):
             return f"number {position} in the queue"
         case events.Started(delegator=delegator, model=model, reason=reason, tool=tool):
-            told = {delegator, _CUSTOM_COMMAND}
+            told = {delegator, events.CUSTOM_COMMAND}  # the latter says nothing
             with_ = ", ".join(one_line(part) for part in (tool, model) if part and part not in told)
             return f"{delegator}{f' ({with_})' if with_ else ''} started: {one_line(reason)}"
         case events.AgentStarted(terminal=pane) if pane is not None:

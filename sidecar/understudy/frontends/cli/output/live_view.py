@@ -28,6 +28,8 @@ _COLOURS: dict[type[events.Event], str] = {
 _BACKGROUND = (events.Base, events.Worktree, events.ToolCall, events.ToolResult, events.Phase)
 _LONG = (events.ToolCall, events.ToolResult)
 """Titles and output of tools may be pages."""
+_LONGEST_LINE = 4096
+"""How many characters of a line of output are kept until it ends."""
 _ON_ONE_ROW = "\x1b[?7l{}\x1b[?7h"
 """Without DECAWM, a status whose width was computed wrong is cut by the terminal; wrapped, it could not be erased."""
 
@@ -42,14 +44,19 @@ class View:
         redraw: bool,
         colour: bool,
         answer: StreamedAnswer | None = None,
+        prints_output: bool = False,
         columns: Callable[[], int] = terminal.width,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Write to ``stream``; ``answer`` prints the agent's text as it is streamed (None: it is not shown)."""
+        """Write to ``stream``; ``answer`` prints the agent's text as it is streamed (None: it is not shown).
+
+        ``prints_output`` prints the lines of a command of the user; else, only the last one is in the status.
+        """
         self._stream = stream
         self._redraw = redraw
         self._paint = terminal.Paint(on=colour)
         self._answer = answer
+        self._prints_output = prints_output
         self._columns = columns
         self._clock = clock
         self._began = clock()
@@ -61,6 +68,8 @@ class View:
         self._tokens = 0
         self._last_line: str | None = None
         self._failure: str | None = None
+        self._is_custom = False
+        self._output = ""
 
     def show(self, event: events.Event) -> None:
         """Show one event as a line, or in the status."""
@@ -73,6 +82,10 @@ class View:
             self._erase_status()
             self._answer.add(event.text)
             return
+        if isinstance(event, events.Started):
+            self._is_custom, self._output = event.tool == events.CUSTOM_COMMAND, ""
+        if isinstance(event, events.Text) and self._is_custom:
+            self._show_output(event.text)
         text = event_lines.line(self._without_repetition(event))
         if text is None:
             self.tick()
@@ -82,6 +95,15 @@ class View:
         if text != self._last_line:
             self._last_line = text
             self.say(self._styled(event, text))
+
+    def _show_output(self, piece: str) -> None:
+        """Show the last line that a command of the user has printed, and in ``watch`` each of them."""
+        *lines, rest = (self._output + piece).split("\n")
+        self._output = rest[-_LONGEST_LINE:]
+        shown = [line for line in map(terminal.one_line, lines) if line]
+        self._activity = next(reversed(shown), self._activity)
+        for line in shown if self._prints_output else ():
+            self.say(self._paint(f"  | {line}", dim=True))
 
     def _without_repetition(self, event: events.Event) -> events.Event:
         """Return the event; at the end, without a failure that the line of the last attempt has told."""
