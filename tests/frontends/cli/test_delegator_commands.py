@@ -9,6 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from understudy.config.discovery import server_presets
 from understudy.frontends.cli import app
 from understudy.frontends.cli.calls import workspace_trust
 from understudy.model.errors import UnderstudyError
@@ -99,6 +100,32 @@ def test_the_questions_of_add_end_with_the_help_for_an_agent_that_is_missing(
     number = next(line.split()[0] for line in shown.splitlines() if "Gemini CLI 1.2.3" in line)
     assert "Added gemini" in run("delegators", "add", answers=f"{number}\n\n\n")
     assert json.loads(run("delegators", "show", "gemini", "--json"))["delegator"]["tool"] == "gemini"
+
+
+def test_the_first_choice_on_an_empty_machine_asks_for_a_command(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workspace_trust, "can_ask", lambda: True)
+    install(programs, "my-agent")
+    said = run("delegators", "add", answers="\n'\nno-such-program\nmy-agent --fast {prompt}\n\n")
+    assert "1  Custom command" in said
+    assert "This is not a command: No closing quotation." in said
+    assert "There is no program 'no-such-program' on PATH." in said
+    saved = json.loads(run("delegators", "show", "my-agent", "--json"))
+    assert saved["delegator"]["launch"]["command"] == ["my-agent", "--fast", "{prompt}"]
+    assert saved["state"]["ready"]
+
+
+def test_a_model_server_that_runs_is_the_first_choice(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workspace_trust, "can_ask", lambda: True)
+    monkeypatch.setattr(server_presets, "running", lambda _: {"ollama": ["small", "large"]})
+    install(programs, "gemini")
+    said = run("delegators", "add", answers="\n\n\n")
+    assert "1  Ollama, running at http://127.0.0.1:11434/v1" in said
+    saved = json.loads(run("delegators", "show", "ollama", "--json"))
+    assert (saved["delegator"]["modelServer"], saved["delegator"]["model"]) == ("ollama", "small")
+    again = run("delegators", "add", answers="\nlarge\n\n")
+    assert "1  model server ollama (http://127.0.0.1:11434/v1)" in again
 
 
 def test_a_delegator_over_the_agent_client_protocol(programs: Path) -> None:

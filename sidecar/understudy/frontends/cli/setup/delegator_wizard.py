@@ -1,57 +1,97 @@
-"""The interactive ``delegators add``: tool or server, model, name."""
+"""The interactive ``delegators add``: what works, its model or command, and a name."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import shlex
+import shutil
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
 
-from understudy.frontends.cli.calls.api_calls import call
+from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.setup.tools import how_to_install
 from understudy.frontends.cli.terminal import terminal
-from understudy.model.config.delegators import NAME_PATTERN
+from understudy.model.config.config_entries import ServerPreset, ToolEntry
+from understudy.model.config.delegators import NAME_PATTERN, Scope
+from understudy.model.delegation.events import CUSTOM_COMMAND
 from understudy.model.errors import UnderstudyError
 
 _MODELS_SHOWN = 30
 
 
 def delegator() -> dict[str, Any]:
-    """Ask for a delegator; return its declaration."""
+    """Ask for a delegator; return its declaration. A model server that runs here and is chosen is added."""
     listed = call("tools/list").tools
-    tools = [tool for tool in listed if tool.found and (tool.runnable or tool.command)]
-    servers = call("modelServers/list").model_servers
+    there = {entry.delegator.tool for entry in call("delegators/list").delegators if entry.scope is Scope.BUILTIN}
+    asked = there | {CUSTOM_COMMAND}
+    tools = [tool for tool in listed if tool.found and (tool.runnable or tool.command) and tool.name not in asked]
+    servers = [entry.model_server for entry in call("modelServers/list").model_servers]
+    known = {server.base_url.rstrip("/") for server in servers}
+    presets = call("modelServers/presets").presets
+    running = [preset for preset in presets if preset.running and preset.base_url.rstrip("/") not in known]
     missing = [tool for tool in listed if not tool.found and tool.install is not None]
-    choices = [f"{tool.display_name} {tool.version or ''}".strip() for tool in tools]
-    choices += [f"model server {entry.model_server.name} ({entry.model_server.base_url})" for entry in servers]
-    choices += [f"{tool.display_name} (not installed)" for tool in missing]
-    chosen = choose("Which agent CLI or model server?", choices)
-    if chosen >= len(tools) + len(servers):
-        tool = missing[chosen - len(tools) - len(servers)]
-        for line in how_to_install(tool):
-            output.say(line, err=True)
-        raise click.UsageError(f"{tool.display_name} is not installed. Install it, then run this command again.")
-    declared: dict[str, Any] = {}
-    if chosen < len(tools):
-        tool = tools[chosen]
-        basis, models = tool.name, list[str]()
-        if not tool.runnable:
-            launch = {"command": tool.command}
-            return {"tool": "generic", "displayName": tool.display_name, "launch": launch, "name": _name(basis, "")}
-        declared["tool"] = tool.name
-        optional = True
-    else:
-        server = servers[chosen - len(tools)].model_server
-        declared["modelServer"] = server.name
-        basis, models = server.name, _models(server.name)
-        optional = False
-    model = _model(models, optional=optional)
-    if model:
-        declared["model"] = model
-    declared["name"] = _name(basis, model)
-    return declared
+    # What runs now comes first, and what cannot work yet last.
+    choices: list[tuple[str, Callable[[], dict[str, Any]]]] = [
+        *((f"{preset.title}, running at {preset.base_url}", partial(_of_running, preset)) for preset in running),
+        *((f"model server {server.name} ({server.base_url})", partial(_of_server, server.name)) for server in servers),
+        *((f"{tool.display_name} {tool.version or ''}".strip(), partial(_of_tool, tool)) for tool in tools),
+        ("Custom command", _of_command),
+        *((f"{tool.display_name} (not installed)", partial(_refuse, tool)) for tool in missing),
+    ]
+    chosen = choose("Which agent CLI or model server?", [text for text, _ in choices])
+    return choices[chosen][1]()
+
+
+def _of_running(preset: ServerPreset) -> dict[str, Any]:
+    taken = {entry.model_server.name for entry in call("modelServers/list").model_servers}
+    name = next(name for name in (preset.kind, f"{preset.kind}-here") if name not in taken)
+    model = _model(preset.models or [], optional=False)
+    server = {"name": name, "kind": preset.kind, "baseUrl": preset.base_url, "protocols": preset.protocols}
+    call("modelServers/create", modelServer=server, scope="user", workspace=uri("."))
+    output.say(f"Added the model server {name}.", err=True)
+    return {"modelServer": name, "model": model, "name": _name(name, model)}
+
+
+def _of_server(name: str) -> dict[str, Any]:
+    model = _model(_models(name), optional=False)
+    return {"modelServer": name, "model": model, "name": _name(name, model)}
+
+
+def _of_tool(tool: ToolEntry) -> dict[str, Any]:
+    if not tool.runnable:
+        launch = {"command": tool.command}
+        declared = {"tool": CUSTOM_COMMAND, "displayName": tool.display_name, "launch": launch}
+        return declared | {"name": _name(tool.name, "")}
+    model = _model([], optional=True)
+    return {"tool": tool.name, **({"model": model} if model else {}), "name": _name(tool.name, model)}
+
+
+def _of_command() -> dict[str, Any]:
+    output.say(
+        "The command gets the task on its standard input, or where it has {prompt}, or with {promptFile} as the path "
+        "of a file. It is started in the worktree, without a shell.",
+        err=True,
+    )
+    while True:
+        try:
+            words = shlex.split(click.prompt("Command", err=True))
+        except ValueError as error:
+            output.say(f"This is not a command: {error}.", err=True)
+            continue
+        if words and shutil.which(Path(words[0]).expanduser()):
+            return {"tool": CUSTOM_COMMAND, "launch": {"command": words}, "name": _name(Path(words[0]).stem, "")}
+        output.say(f"There is no program {terminal.one_line(' '.join(words[:1]))!r} on PATH.", err=True)
+
+
+def _refuse(tool: ToolEntry) -> dict[str, Any]:
+    for line in how_to_install(tool):
+        output.say(line, err=True)
+    raise click.UsageError(f"{tool.display_name} is not installed. Install it, then run this command again.")
 
 
 def choose(question: str, choices: Sequence[str]) -> int:
