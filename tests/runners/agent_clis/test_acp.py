@@ -215,10 +215,11 @@ async def test_what_the_user_says_meanwhile_is_the_next_prompt(stage, choosing):
     assert (outcome.usage.input_tokens, outcome.usage.output_tokens, outcome.usage.turns) == (20, 4, 2)
 
 
-async def test_yolo_allows_without_asking(stage):
-    outcome = await stage.run(scripted(stage, "works", yolo=True))
+async def test_yolo_allows_each_question_without_asking(stage):
+    outcome = await stage.run(recorded(stage, "gemini-shell", launch=Launch(yolo=True)))
     assert isinstance(outcome, Outcome), outcome
-    assert json.loads(outcome.text)["answer"]["optionId"] == "Always-id"
+    answer = next(said for said in stage.said_to_it() if "outcome" in said.get("result", {}))
+    assert answer["result"]["outcome"]["optionId"] == "proceed_once", "Gemini CLI refuses to allow it for the session"
     assert stage.of(PermissionAnswered) == []
 
 

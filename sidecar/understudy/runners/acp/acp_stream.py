@@ -404,7 +404,11 @@ class AcpStream:
 
 
 def _allowing(options: Sequence[PermissionOption]) -> PermissionOption | None:
-    return next((option for kind in ("allow_always", "allow_once") for option in options if option.kind == kind), None)
+    """Return the option that allows what was asked, and no more if there is one: agents refuse to allow everything.
+
+    Gemini CLI answers an edit that is allowed for the whole session with an error in a folder that it does not trust.
+    """
+    return next((option for kind in ("allow_once", "allow_always") for option in options if option.kind == kind), None)
 
 
 def _outcome(identifier: Any, selected: Mapping[str, Any] | None) -> bytes:
