@@ -50,6 +50,8 @@ PATIENT = Limits(total_seconds=180, first_event_seconds=120, idle_seconds=120, a
 LONGEST_STDERR = 1000
 WAIT = Limits(total_seconds=60, first_event_seconds=30, idle_seconds=30, after_result_seconds=10)
 
+ENDINGS = ("length", "filter", "model_id")
+"""Scenarios in which the model's answer is not an answer, or the text of a proxy refuses the model."""
 CLAUDE: dict[str, tuple[str, dict[str, Any]]] = {
     "edits": ("edits", {}),
     "reasoning": ("reasoning", {}),
@@ -85,6 +87,7 @@ CLAUDE: dict[str, tuple[str, dict[str, Any]]] = {
             "context",
             "late_context",
             "cut",
+            *ENDINGS,
         )
     },
 }
@@ -101,7 +104,10 @@ CODEX: dict[str, tuple[str, dict[str, Any]]] = {
     "refused": ("good", {"url": "http://127.0.0.1:9/v1"}),
     **{
         name: (name, {})
-        for name in ("400", "401", "404", "429", "500", "529", "quota", "context", "cut", "late_500", "late_context")
+        for name in (
+            *("400", "401", "404", "429", "500", "529", "quota", "context", "cut", "late_500", "late_context"),
+            *ENDINGS,
+        )
     },
 }
 PI: dict[str, tuple[str, dict[str, Any]]] = {
@@ -109,8 +115,10 @@ PI: dict[str, tuple[str, dict[str, Any]]] = {
     "interrupted": ("long_shell", {}),
     "unknown_session": ("good", {"session_id": "818b1c43-24ce-4388-aa1e-04851649671b"}),
     "refused": ("good", {"url": "http://127.0.0.1:9/v1"}),
-    **{name: (name, {}) for name in ("400", "401", "404", "429", "500", "529", "quota", "context", "late_context")},
-    "cut": ("cut", {}),
+    **{
+        name: (name, {})
+        for name in ("400", "401", "404", "429", "500", "529", "quota", "context", "late_context", "cut", *ENDINGS)
+    },
 }
 SCRIPTED: dict[str, Any] = {"model": "scripted-model"}
 """Copilot offers other tools to the models that it knows."""
@@ -125,7 +133,20 @@ COPILOT: dict[str, tuple[str, dict[str, Any]]] = {
     "refused": ("good", {"url": "http://127.0.0.1:9/v1", "limits": PATIENT, **SCRIPTED}),
     **{
         name: (name, {"limits": PATIENT, **SCRIPTED})
-        for name in ("400", "401", "404", "429", "500", "529", "quota", "context", "late_context", "cut")
+        for name in (
+            "400",
+            "401",
+            "404",
+            "429",
+            "500",
+            "529",
+            "quota",
+            "context",
+            "late_context",
+            "cut",
+            "filter",
+            "model_id",
+        )
     },
 }
 OWN_LOGIN: dict[str, Any] = {"model": "anthropic/claude-sonnet-4-5", "served": False}
@@ -157,6 +178,7 @@ OPENCODE: dict[str, tuple[str, dict[str, Any]]] = {
                 "cut",
                 "late_500",
                 "late_context",
+                *ENDINGS,
             )
         ),
     )
@@ -174,8 +196,22 @@ QWEN: dict[str, tuple[str, dict[str, Any]]] = {
     "refused": ("good", {"url": "http://127.0.0.1:9/v1"}),
     **{
         name: (name, {"limits": PATIENT})
-        for name in ("400", "401", "404", "429", "500", "529", "quota", "context", "cut", "late_context")
+        for name in (
+            "400",
+            "401",
+            "404",
+            "429",
+            "500",
+            "529",
+            "quota",
+            "context",
+            "cut",
+            "late_context",
+            "empty",
+            "model_id",
+        )
     },
+    "continued": ("length", {}),
 }
 YOLO: dict[str, Any] = {"launch": Launch(yolo=True)}
 GEMINI: dict[str, tuple[str, dict[str, Any]]] = {
@@ -195,6 +231,7 @@ GEMINI: dict[str, tuple[str, dict[str, Any]]] = {
             (name, name, {})
             for name in ("400", "401", "404", "429", "500", "529", "quota", "context", "cut", "late_context")
         ),
+        *((name, name, {}) for name in ("filter", "model_id")),
     )
 }
 CASES = {

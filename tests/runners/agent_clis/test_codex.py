@@ -237,3 +237,15 @@ def test_a_line_of_any_shape_never_breaks_it(method, params, identifier):
     found = stream(Path("/tree")).line(json.dumps(value).encode())
     if identifier is not None:
         assert found, "a question must not wait forever"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("The request exceeds the available context size, try increasing it", ErrorKind.CONTEXT_TOO_LONG),
+        ("nope is not a valid model ID", ErrorKind.MODEL_NOT_FOUND),
+        ("Something is wrong with the request.", ErrorKind.BAD_REQUEST),
+    ],
+)
+def test_the_text_of_a_bad_request_says_what_is_wrong(text, kind):
+    assert codex_stream.failure_of({"message": text, "codexErrorInfo": "badRequest"}).kind is kind

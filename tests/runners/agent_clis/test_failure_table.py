@@ -21,6 +21,10 @@ FAILURES = {
     "529": (ErrorKind.OVERLOADED, "529|overloaded"),
     "late_500": (ErrorKind.OVERLOADED, "Internal server error|high demand"),
     "quota": (ErrorKind.QUOTA_EXHAUSTED, "billing|usage limits|daily quota"),
+    "model_id": (ErrorKind.MODEL_NOT_FOUND, "not a valid model ID"),
+    "length": (ErrorKind.OUTPUT_TRUNCATED, "output|limit of one answer"),
+    "filter": (ErrorKind.CONTENT_REFUSED, "refused|filter|blocked"),
+    "empty": (ErrorKind.EMPTY_OUTPUT, "empty"),
     "context": (ErrorKind.CONTEXT_TOO_LONG, "context (window|length)|maximum context|too long"),
     "late_context": (ErrorKind.CONTEXT_TOO_LONG, "context (window|length)|maximum context|too long|again and again"),
     "cut": (ErrorKind.STREAM_TRUNCATED, "stream closed|ECONNRESET|terminated|end of file|lost|peer closed"),
@@ -28,7 +32,9 @@ FAILURES = {
     "unknown_session": (ErrorKind.BAD_REQUEST, "[Ss]ession|rollout|conversation"),
 }
 """Recording → its kind, and what the message must contain of the provider's or the agent's own words."""
-OPTIONAL = {"late_500"}
+OPTIONAL = {"late_500", "empty", "length", "filter"}
+"""Recordings that some tools do not have. Copilot, Gemini and Qwen go on after an output limit, or report a success; to
+Qwen, a filtered answer is an empty one."""
 RETRIES = {
     "codex": dict.fromkeys(("401", "500", "cut"), 2),
     "copilot": dict.fromkeys(("401", "429", "500", "529", "quota", "cut", "refused"), 2),

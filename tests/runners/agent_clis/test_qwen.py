@@ -87,6 +87,12 @@ async def test_an_option_that_it_does_not_know_needs_another_version(stage):
     assert failure.hint
 
 
+async def test_an_answer_that_goes_on_after_the_output_limit_is_a_success(stage):
+    outcome = await stage.run(stage.task("continued", returns="text"))
+    assert isinstance(outcome, Outcome), outcome
+    assert [event.text for event in stage.of(Phase)] == ["The answer reached the model's output limit; continuing"] * 3
+
+
 async def test_an_overflow_that_comes_again_and_again_is_ended(stage):
     assert isinstance(await stage.run(stage.task("late_context")), UnderstudyError)
     assert len(stage.of(Phase)) == 4, "each retry is shown, and the fourth is the last"

@@ -27,6 +27,12 @@ _REPORT = (
 _OUTSIDE = ("write", {"path": "/tmp/understudy-outside.txt", "content": "outside\n"})
 _DONE = {"text": "Done: it is as you asked."}
 
+ENDS: dict[str, list[dict[str, Any]]] = {
+    "length": [{"text": TEXT, "finish": "length"}],
+    "filter": [{"text": "", "finish": "filter"}],
+}
+"""Scenario → an answer that the model's output limit cuts, and one that a filter stops."""
+
 SCRIPTS: dict[str, list[dict[str, Any]]] = {
     "good": [{"text": TEXT}],
     "reasoning": [{"thinking": "Let me think.", "text": TEXT}],
@@ -39,6 +45,7 @@ SCRIPTS: dict[str, list[dict[str, Any]]] = {
     "environment": [{"tools": [("shell", {"command": "env > environment.txt"})]}, _DONE],
     "endless_tools": [{"tools": [_SHELL]}] * 1000,
     "empty": [{"text": ""}],
+    **ENDS,
 }
 """Scenario → its turns."""
 
@@ -54,6 +61,7 @@ FAULTS: dict[str, tuple[int, str, str]] = {
     ),
     "500": (500, "Internal server error.", "server_error"),
     "529": (529, "The engine is currently overloaded, please try again later.", "overloaded"),
+    "model_id": (400, "scripted is not a valid model ID", "invalid_request_error"),
     "context": (400, "This model's maximum context length is 8192 tokens.", "context_length_exceeded"),
 }
 """Scenario → HTTP status, message, code; ``late_<name>``: only after a first round of tools."""

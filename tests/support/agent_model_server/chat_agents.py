@@ -21,6 +21,7 @@ CHAT_USAGE = {
     "completion_tokens_details": {"reasoning_tokens": 7},
 }
 """The usage that every answer reports."""
+_FINISHES = {"length": "length", "filter": "content_filter"}
 
 
 def send_agent_chat(answer: Answer) -> bool:
@@ -51,7 +52,8 @@ def send_agent_chat(answer: Answer) -> bool:
 
 
 def _send(answer: Answer, turn: dict[str, Any], tool_calls: list[dict[str, Any]], *, cut: bool) -> None:
-    text, finish = str(turn.get("text", "")), "tool_calls" if tool_calls else "stop"
+    text = str(turn.get("text", ""))
+    finish = _FINISHES.get(str(turn.get("finish")), "tool_calls" if tool_calls else "stop")
     if not answer.body.get("stream"):
         message = {"role": "assistant", "content": text, **({"tool_calls": tool_calls} if tool_calls else {})}
         if turn.get("thinking"):

@@ -20,6 +20,7 @@ GEMINI_USAGE = {
 }
 """The usage that every answer reports; the prompt includes what was cached."""
 
+_FINISHES = {"length": "MAX_TOKENS", "filter": "SAFETY"}
 _STATUSES = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
@@ -59,15 +60,16 @@ def send_gemini(answer: Answer) -> None:
         {"functionCall": {"name": tool, "args": arguments}}
         for tool, arguments in calls(turn, offered, text_of(answer.body))
     ]
+    finish = _FINISHES.get(str(turn.get("finish")), "STOP")
     if ":streamGenerateContent" not in answer.request.path:
-        answer.json(200, _response(parts, "STOP"))
+        answer.json(200, _response(parts, finish))
         return
     # A length that is never reached: the connection breaks off where it is cut.
     answer.head(200, **({"Content_Length": "100000"} if name == "cut" else {}))
     for part in parts[:1] if name == "cut" else parts:
         answer.raw(event(_response([part])))
     if name != "cut":
-        answer.raw(event(_response([], "STOP")))
+        answer.raw(event(_response([], finish)))
 
 
 def _response(parts: list[dict[str, Any]], finish: str | None = None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from agent_model_server.agent_scripts import calls
+from agent_model_server.agent_scripts import ENDS, calls
 from understudy.testing.model_server.responses import TEXT, Answer, pieces
 
 MESSAGE_USAGE = {
@@ -26,6 +26,7 @@ MESSAGE_USAGE = {
 }
 """The usage that every answer reports; in the Messages API, ``input_tokens`` excludes both cache counts."""
 
+_FINISHES = {"length": "max_tokens", "filter": "refusal"}
 _CWD = re.compile(r"[Ww]orking directory(?: is)?: *`?(/[^\s`<\"\\]+)")
 
 _WRITE = {"name": "Write", "input": {"file_path": "{cwd}/hello.txt", "content": "hello from the scripted model\n"}}
@@ -67,6 +68,7 @@ SCRIPTS: dict[str, list[dict[str, Any]]] = {
     "outside": [{"tools": [_OUTSIDE]}, _DONE],
     "endless_tools": [{"tools": [_SHELL]}] * 1000,
     "empty": [{"text": ""}],
+    **ENDS,
 }  # fmt: skip
 """Scenario → its turns."""
 
@@ -100,14 +102,18 @@ def play(answer: Answer, turns: list[dict[str, Any]], delay_seconds: float = 0.0
         turn = turns[min(turn_due(answer.body), len(turns) - 1)]
     match = _CWD.search(json.dumps(answer.body))
     blocks = list(_blocks(turn, match[1] if match else "/nonexistent"))
+    finish = _FINISHES.get(str(turn.get("finish")))
     if answer.body.get("stream"):
         answer.head()
         for kind, value in stream(answer.model, blocks):
             if delay_seconds and kind == "content_block_delta":
                 time.sleep(delay_seconds)
+            if kind == "message_delta":
+                value["delta"]["stop_reason"] = finish or value["delta"]["stop_reason"]
             answer.raw(named_event(kind, value))
     else:
-        answer.json(200, message(answer.model, blocks))
+        whole = message(answer.model, blocks)
+        answer.json(200, {**whole, "stop_reason": finish or whole["stop_reason"]})
 
 
 def turn_due(body: dict[str, Any]) -> int:
@@ -224,6 +230,7 @@ _STATUSES = {
     "credit": (400, "invalid_request_error", "Your credit balance is too low to access the Anthropic API."),
     "context": (400, "invalid_request_error", "prompt is too long: 201234 tokens > 200000 maximum"),
     "400": (400, "invalid_request_error", "messages.0: something is wrong"),
+    "model_id": (400, "invalid_request_error", "scripted is not a valid model ID"),
 }
 
 

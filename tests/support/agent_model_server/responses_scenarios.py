@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from agent_model_server.agent_scripts import FAULTS
+from agent_model_server.agent_scripts import ENDS, FAULTS
 from understudy.testing.model_server.responses import TEXT, Answer, pieces
 
 RESPONSE_USAGE = {
@@ -23,6 +23,7 @@ RESPONSE_USAGE = {
 }
 """The usage that every answer reports; the input includes what was cached."""
 
+_REASONS = {"length": "max_output_tokens", "filter": "content_filter"}
 _ADD = "*** Begin Patch\n*** Add File: hello.txt\n+hello from the scripted model\n*** End Patch\n"
 _UPDATE = (
     "*** Begin Patch\n*** Update File: hello.txt\n@@\n-hello from the scripted model\n+good morning\n*** End Patch\n"
@@ -42,6 +43,7 @@ SCRIPTS: dict[str, list[dict[str, Any]]] = {
     "failing_shell": [{"tools": [{"name": "exec_command", "input": {"cmd": "echo oops >&2; exit 3"}}]}, _DONE],
     "long_shell": [{"tools": [{"name": "exec_command", "input": _LONG_SHELL}]}, _DONE],
     "empty": [{"text": ""}],
+    **ENDS,
 }  # fmt: skip
 """Scenario → its turns."""
 
@@ -101,6 +103,10 @@ def _events(model: str, turn: dict[str, Any]) -> Iterator[dict[str, Any]]:
                 yield {"type": "response.output_text.delta", **place, "delta": piece}
         yield {"type": "response.output_item.done", "output_index": index, "item": item}
     whole = {**base, "status": "completed", "output": items, "usage": RESPONSE_USAGE}
+    if (reason := _REASONS.get(str(turn.get("finish")))) is not None:
+        ended = {**whole, "status": "incomplete", "incomplete_details": {"reason": reason}}
+        yield {"type": "response.incomplete", "response": ended}
+        return
     yield {"type": "response.completed", "response": whole}
 
 

@@ -39,7 +39,7 @@ _BY_WORDS: tuple[tuple[ErrorKind, re.Pattern[str]], ...] = tuple(
             ErrorKind.MODEL_NOT_FOUND,
             (
                 r"model_not_found|model[^.]{0,80}(does not exist|not found|not available|is not a valid)|no such model"
-                r"|unknown model|invalid model|no healthy deployments for this model"
+                r"|not a valid model|unknown model|invalid model|no healthy deployments for this model"
             ),
         ),
         (

@@ -61,7 +61,6 @@ _KINDS = {
     "cyberPolicy": ErrorKind.CONTENT_REFUSED,
     "misalignmentPolicyViolation": ErrorKind.CONTENT_REFUSED,
     "unauthorized": ErrorKind.AUTH_FAILED,
-    "badRequest": ErrorKind.BAD_REQUEST,
     "tooManyDenials": ErrorKind.PERMISSION_DENIED,
     # With an HTTP status, that decides.
     "httpConnectionFailed": ErrorKind.CONNECTION_FAILED,
@@ -395,8 +394,9 @@ def failure_of(error: Mapping[str, Any], resets_at: int | None = None) -> ErrorI
         kind = None
     else:
         status = 0
-    if kind is None and not status and (refusal := _body_of_refusal(text)):
-        kind, text = ErrorKind.BAD_REQUEST, refusal
+    refusal = _body_of_refusal(text) if kind is None and not status else ""
+    if refusal or name == "badRequest":  # of whatever is wrong: the text says what
+        status, text = 400, refusal or text
     return failure(CAPABILITIES, text, kind=kind, status=status, resets_at=resets_at)
 
 

@@ -50,6 +50,8 @@ _WORDS = (
 """Texts of its own, on standard error or without a status; the first match counts."""
 _MOST_RETRIES = 2
 """It would try five times more, for up to 70 s, and no setting turns that off. Claude Code has the same limit."""
+_FILTERED = "returned no content because the response was blocked by content filtering"
+"""What it says itself in place of an answer, in a message that was not streamed."""
 _CHANGES: dict[str, Literal["added", "modified", "deleted"]] = {"create": "added", "delete": "deleted"}
 
 
@@ -69,6 +71,7 @@ class CopilotStream(RecordStream):
         self._retries = 0
         """Of the current request."""
         self._has_result = False
+        self._filtered = False
         self._turns = 0
         self._calls = 0
 
@@ -93,6 +96,8 @@ class CopilotStream(RecordStream):
             return [AgentFinished(error=_at_start(stderr, error_kind))] if error_kind is not None else used
         if code != 0:
             return used
+        if self._filtered:
+            return [*used, AgentFinished(error=failure(CAPABILITIES, self._last_text, kind=ErrorKind.CONTENT_REFUSED))]
         return [*used, AgentFinished(text=self._last_text, summary=self._last_text or None)]
 
     def _text(self, data: dict[str, Any]) -> Iterator[SourceItem]:
@@ -111,7 +116,9 @@ class CopilotStream(RecordStream):
         identifier = str(data["messageId"])
         if data.get("parentToolCallId") is None:
             self._last_text = string(data.get("content"))
-            if identifier not in self._streamed and self._last_text:
+            is_whole = identifier not in self._streamed
+            self._filtered = is_whole and _FILTERED in self._last_text
+            if is_whole and self._last_text and not self._filtered:
                 yield Text(text=self._last_text)
         self._streamed.discard(identifier)
 

@@ -211,7 +211,7 @@ class PiStream:
         if last.stop_reason == "length":
             hint = "Delegate a smaller piece, or raise `maxTokens` in the delegator's model properties."
             return AgentFinished(
-                error=ErrorInfo(ErrorKind.STREAM_TRUNCATED, "pi's model reached the limit of one answer.", hint)
+                error=ErrorInfo(ErrorKind.OUTPUT_TRUNCATED, "pi's model reached the limit of one answer.", hint)
             )
         return AgentFinished(text=self._last_text, summary=self._last_text or None)
 

@@ -34,7 +34,8 @@ _ERROR = "[API Error: "
 _STUCK_TURNS = 2
 _MOST_RETRIES = 3
 """It would try forever: it summarises a conversation that is too long, and summarises it again. Ended after so many
-retries with at most ``_STUCK_TURNS`` turns between them."""
+retries with at most ``_STUCK_TURNS`` turns between them. Retries without a turn between them are those of one request
+whose stream is cut or empty, and the parts of an answer that reached the output limit: these end by themselves."""
 _KINDS: dict[str, PermissionKind] = {
     **dict.fromkeys(("write_file", "edit", "notebook_edit"), "edit"),
     **dict.fromkeys(("read_file", "glob", "grep_search", "list_directory"), "read"),
@@ -95,10 +96,15 @@ class QwenStream(ClaudeStream):
             yield Reply(data=self.interrupt())
             yield AgentFinished(error=failure(CAPABILITIES, text, kind=ErrorKind.RATE_LIMITED))
             return
+        if record["data"].get("preserveText"):
+            yield Phase(text="The answer reached the model's output limit; continuing")
+            return
+        yield Phase(text="A request failed; retrying")
         turns = len(self._used)
+        if turns == self._retried_at:
+            return
         self._again = self._again + 1 if turns - self._retried_at <= _STUCK_TURNS else 1
         self._retried_at = turns
-        yield Phase(text="A request failed; retrying")
         if self._again > _MOST_RETRIES:
             yield Reply(data=self.interrupt())
             yield AgentFinished(

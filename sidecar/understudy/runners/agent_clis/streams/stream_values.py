@@ -35,17 +35,28 @@ _HINTS = {
     ErrorKind.CONTEXT_TOO_LONG: "Delegate a smaller piece, with fewer files.",
     ErrorKind.MODEL_NOT_FOUND: "Correct the delegator's model.",
     ErrorKind.CONTENT_REFUSED: "Reword the task.",
+    ErrorKind.OUTPUT_TRUNCATED: "Delegate a smaller piece, or raise the output limit of the model.",
+    ErrorKind.EMPTY_OUTPUT: "Retry, or choose another delegator or model.",
     ErrorKind.CONNECTION_FAILED: "Check whether the network, the proxy and the model server are up.",
     ErrorKind.STREAM_TRUNCATED: "Retry; if it happens often, check the proxies between you and the server.",
     ErrorKind.TIMED_OUT: "Retry later, or raise the limits.",
     ErrorKind.PERMISSION_DENIED: "Choose another permission mode, or answer its questions.",
 }
-_CONNECTIONS: tuple[tuple[ErrorKind, re.Pattern[str]], ...] = (
+_WITHOUT_STATUS: tuple[tuple[ErrorKind, re.Pattern[str]], ...] = (
+    (
+        ErrorKind.OUTPUT_TRUNCATED,
+        re.compile(r"output token maximum|reason: max_output_tokens|output (token )?limit", re.IGNORECASE),
+    ),
+    (
+        ErrorKind.EMPTY_OUTPUT,
+        re.compile(r"ended with empty response|empty model output|without visible progress", re.IGNORECASE),
+    ),
     (
         ErrorKind.STREAM_TRUNCATED,
         re.compile(
             r"ECONNRESET|socket hang up|stream (closed|disconnected|ended)|truncated|terminated|premature(ly)? clos"
-            r"|closed mid|peer closed|was lost|incomplete (chunked )?(read|response)|malformed response",
+            r"|closed mid|without a finish reason|peer closed|was lost|incomplete (chunked )?(read|response)"
+            r"|malformed response",
             re.IGNORECASE,
         ),
     ),
@@ -59,6 +70,7 @@ _CONNECTIONS: tuple[tuple[ErrorKind, re.Pattern[str]], ...] = (
     ),
     (ErrorKind.TIMED_OUT, re.compile(r"timed? ?out|ETIMEDOUT", re.IGNORECASE)),
 )
+"""Texts of agents about an answer or a connection, where no HTTP status says more; the first match counts."""
 
 
 class RecordStream(abc.ABC):
@@ -169,7 +181,7 @@ def kind_reported(text: str, status: int = 0) -> ErrorKind:
         return kind_of(status, text)
     if (named := kind_by_words(text)) is not None:
         return named
-    return next((kind for kind, words in _CONNECTIONS if words.search(text)), ErrorKind.TOOL_CRASHED)
+    return next((kind for kind, words in _WITHOUT_STATUS if words.search(text)), ErrorKind.TOOL_CRASHED)
 
 
 def login_hint(tool: Capabilities) -> str:
