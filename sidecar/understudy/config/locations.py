@@ -15,7 +15,7 @@ from understudy.model.config.delegators import Scope
 WORKSPACE_FOLDER = ".understudy"
 LOCAL_FOLDER = "local"
 MAX_FILES = 1000
-"""The most files read in one folder; no user writes more."""
+"""The most files read in one folder; each of the others is a problem."""
 
 BUILTIN = Path(__file__).parent / "builtin"
 
@@ -120,14 +120,17 @@ def schema_name(kind: FileKind) -> str:
     return f"{kind}.schema.json"
 
 
-def names_in(folder: Path, suffix: str) -> Iterator[Path]:
-    """Yield the files of a folder that end in ``suffix``, by name; none when there is no such folder."""
+def names_in(folder: Path, suffix: str, *, left_out: bool = False) -> Iterator[Path]:
+    """Yield the files of a folder that end in ``suffix``, by name; none when there is no such folder.
+
+    These are those that are read, or those that are ``left_out`` because there are too many.
+    """
     try:
         with os.scandir(folder) as items:
             names = sorted(item.name for item in items if item.name.endswith(suffix) and not item.name.startswith("."))
     except OSError:
         return
-    for name in names[:MAX_FILES]:
+    for name in names[MAX_FILES:] if left_out else names[:MAX_FILES]:
         yield folder / name
 
 

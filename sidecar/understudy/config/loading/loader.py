@@ -20,7 +20,7 @@ from understudy.config import locations
 from understudy.config.configuration import Configuration, Defaults, DefinedTool
 from understudy.config.discovery import declarations
 from understudy.config.findings import Finding, KeyPath, LocatedFinding, close, near
-from understudy.config.locations import LOCAL_FOLDER, FileKind, Layer, place_of
+from understudy.config.locations import LOCAL_FOLDER, PLACES, FileKind, Layer, place_of
 from understudy.config.parsing import config_file, file_schema
 from understudy.config.parsing.config_file import REPLACEABLE, Item, Reading, is_own, revision
 from understudy.config.validation import delegator_rules, server_rules, tool_rules, workspace_rules
@@ -63,7 +63,9 @@ def readings(workspace: Path | None, *, trusted: bool) -> list[Reading]:
 
 
 def _read(layer: Layer) -> list[Reading]:
-    return [config_file.read_file(layer, kind, path) for kind, path in config_file.files(layer)]
+    read = [config_file.read_file(layer, kind, path) for kind, path in config_file.files(layer)]
+    full = [kind for kind in PLACES if sum(reading.kind is kind for reading in read) == locations.MAX_FILES]
+    return [*read, *(reading for kind in full for reading in config_file.left_out(layer, kind))]
 
 
 _shipped = functools.cache(_read)

@@ -116,6 +116,15 @@ def files(layer: Layer) -> Iterator[tuple[FileKind, Path]]:
             yield kind, path
 
 
+def left_out(layer: Layer, kind: FileKind) -> Iterator[Reading]:
+    """Yield a reading, with the problem, for each file that is not read because its folder has too many."""
+    folder, suffix = locations.PLACES[kind]
+    message = f"Only {locations.MAX_FILES} files of {layer.root / folder} are read, and this one comes after them."
+    for path in locations.names_in(layer.root / folder, suffix, left_out=True):
+        problem = Source(path, b"").problem(message, hint="Remove files that you do not use.")
+        yield _reading(Reading(layer, kind, path), None, [problem])
+
+
 def read_file(layer: Layer, kind: FileKind, path: Path) -> Reading:
     """Read and decode a file; return an empty reading if it does not exist."""
     source, problems = read(path, inside=layer.inside)
