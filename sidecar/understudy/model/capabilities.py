@@ -120,6 +120,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """A pattern of the output of another program with the same name."""
     oldest_version: str | None = None
     """The oldest version that the runner supports."""
+    node_version: str | None = None
+    """The oldest Node.js on which its newest release installs: with an older one, npm takes an older release."""
     acp_command: tuple[str, ...] = ()
     """The program that speaks the Agent Client Protocol for it, with its arguments; empty: it has none."""
     acp_servers: bool = True
@@ -185,7 +187,10 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     @property
     def install_hint(self) -> str:
         """Return how to install it, as a sentence for errors without the full stop."""
-        return f"Install {self.title} ({self.install.command})" if self.install else f"Install {self.title}"
+        if self.install is None:
+            return f"Install {self.title}"
+        node = f", with Node.js {self.node_version} or later" if self.node_version else ""
+        return f"Install {self.title} ({self.install.command}{node})"
 
     @property
     def modes(self) -> tuple[str, ...]:

@@ -82,6 +82,19 @@ def test_every_known_tool_is_listed_found_or_not(detect, program):
     assert found["generic"].found
 
 
+def test_an_older_node_is_named_where_it_decides_which_release_npm_installs(detect, program, binaries):
+    node = program("node", "echo v20.20.2")
+    program("qwen", "echo 0.15.10")
+    program("claude", "echo '2.1.197 (Claude Code)'")
+    found = detect(str(binaries))
+    older, needs_node = found["qwen"].problems
+    assert "0.15.10" in older.message
+    assert needs_node.message == f"The newest Qwen Code needs Node.js 22; {node} is version 20.20.2."
+    assert [problem.message.split(";")[0] for problem in found["pi"].problems] == ["The newest pi needs Node.js 22.19"]
+    assert found["claude"].problems == found["gemini"].problems == [], "it runs, or would"
+    assert "with Node.js 22 or later" in declarations.tools()["qwen"].install_hint
+
+
 def test_no_program_in_the_workspace_or_the_current_folder_is_started(
     detect, program, tmp_path, workspace, monkeypatch
 ):

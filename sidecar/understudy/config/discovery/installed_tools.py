@@ -35,6 +35,8 @@ MOST_AT_ONCE = 16
 MAX_CACHE_BYTES = 64 * 1024
 
 
+_NODE = Capabilities(name="node", title="Node.js", binaries=("node",))
+"""Not a tool, but what most of them are installed with."""
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)?(?:[-+.][0-9A-Za-z.-]+)?")
 
 
@@ -61,6 +63,9 @@ def detect(
     tools = [*declarations.tools().values(), *defined]
     with ThreadPoolExecutor(max_workers=min(len(tools), MOST_AT_ONCE), thread_name_prefix="understudy-tool") as pool:
         entries = list(pool.map(look.at, tools))
+    for tool, entry in zip(tools, entries, strict=True):
+        if tool.node_version and (not entry.found or is_older(entry.version, tool.oldest_version)):
+            entry.problems += look.node_problem(tool)
     store.save()
     return entries
 
@@ -150,6 +155,15 @@ class _Look:
                 entry.problems.append(Problem(severity="warning", message=message, hint=f"Update {tool.title}."))
             break
         return entry
+
+    def node_problem(self, tool: Capabilities) -> list[Problem]:
+        """Return the problem that this machine's Node.js is too old to install a tool's newest release."""
+        node = self.at(_NODE)
+        if not is_older(node.version, tool.node_version):
+            return []
+        message = f"The newest {tool.title} needs Node.js {tool.node_version}; {node.path} is version {node.version}."
+        hint = f"Install Node.js {tool.node_version} or later first: with an older one, npm takes an older release."
+        return [Problem(severity="information", message=message, hint=hint)]
 
 
 def is_older(version: str | None, oldest: str | None) -> bool:
