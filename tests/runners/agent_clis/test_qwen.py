@@ -4,13 +4,24 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.model.config.delegators import Launch, ModelServer
-from understudy.model.delegation.events import File, Permission, Phase, Session, Text, Thinking, ToolCall, ToolResult
+from understudy.model.delegation.events import (
+    File,
+    Note,
+    Permission,
+    Phase,
+    Session,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.runners.agent_clis import qwen
 from understudy.runners.agent_clis.streams.qwen_stream import QwenStream
@@ -78,6 +89,30 @@ async def test_a_file_outside_the_worktree_is_asked_for(stage):
     assert isinstance(outcome, Outcome), outcome
     assert [event.paths for event in stage.of(Permission)] == [["/tmp/understudy-outside.txt"]]
     assert stage.of(File) == []
+
+
+@pytest.mark.parametrize("is_edited", [False, True], ids=["by itself", "by the model"])
+async def test_what_it_writes_into_its_settings_when_it_starts_is_not_a_result(stage, is_edited):
+    settings_file = stage.tree / ".qwen" / "settings.json"
+    settings_file.parent.mkdir()
+    settings_file.write_text("{}\n")
+    script = stage.program.read_text().splitlines()
+    script.insert(1, "echo '{\"$version\": 4}' > .qwen/settings.json")
+    stage.program.write_text("\n".join(script))
+    task = stage.task("allowed")
+
+    async def ask(question):
+        if is_edited:
+            settings_file.write_text('{"$version": 4, "model": {}}\n')
+        return next(option for option in question.options if option.kind == "allow_once"), None
+
+    outcome = await stage.run(msgspec.structs.replace(task, ask=ask))
+    assert isinstance(outcome, Outcome), outcome
+    assert ("model" in settings_file.read_text()) == is_edited
+    assert (settings_file.read_text() == "{}\n") == (not is_edited)
+    assert [event.text for event in stage.of(Note)] == [
+        "Qwen Code itself wrote .qwen/settings.json when it started. It is restored."
+    ] * (not is_edited)
 
 
 async def test_an_option_that_it_does_not_know_needs_another_version(stage):

@@ -24,7 +24,7 @@ from understudy.config.discovery import declarations
 from understudy.model.capabilities import Capabilities
 from understudy.model.config.delegators import Launch
 from understudy.model.text import extras
-from understudy.runners.agent_clis.launching import find_program, worktree_of
+from understudy.runners.agent_clis.launching import find_program, own_settings_restored, worktree_of
 from understudy.runners.driver import command_line, driver
 from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.driver.command_line import Command
@@ -67,9 +67,9 @@ class Runner:
             resumes=task.session_id,
             servers=servers,
         )
-        with _command(task, tool, launch) as command:
+        with _command(task, tool, launch) as command, own_settings_restored(tool, tree, emit) as watched:
             stream = AcpStream(tree, tool, session)
-            return await driver.drive(task, emit, JsonLinesSource(task, command, stream))
+            return await driver.drive(task, watched, JsonLinesSource(task, command, stream))
 
 
 @contextmanager

@@ -6,17 +6,22 @@ import abc
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from understudy.config.discovery import installed_tools
+from understudy.files import nofollow
 from understudy.model.capabilities import Capabilities
 from understudy.model.config.delegators import Launch
+from understudy.model.delegation.events import Event, File, Note, ToolCall
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process.call_checks import base_environment
 from understudy.runners.driver import driver
 from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.runner import Emit, Outcome, Task
+
+_MOST_SETTINGS_BYTES = 1 << 20
 
 
 class AgentRunner(abc.ABC):
@@ -39,8 +44,52 @@ class AgentRunner(abc.ABC):
         """
         tree, program = worktree_of(task, self.capabilities), find_program(task, self.capabilities)
         prefix = f"understudy-{self.capabilities.name}-"
-        with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as scratch:
-            return await driver.drive(task, emit, self.prepared(task, program, tree, Path(scratch)))
+        with (
+            tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as scratch,
+            own_settings_restored(self.capabilities, tree, emit) as watched,
+        ):
+            return await driver.drive(task, watched, self.prepared(task, program, tree, Path(scratch)))
+
+
+@contextmanager
+def own_settings_restored(tool: Capabilities, tree: Path, emit: Emit) -> Iterator[Emit]:
+    """Restore settings of ``tool`` in the worktree that it wrote itself when it started: they are not a result.
+
+    Qwen Code rewrites a repository's settings in its newest format. What is in them when the agent calls its first
+    tool, and still when it has ended, was not written by the model. Yields what passes on the events.
+    """
+    before = _settings(tool, tree)
+    at_work: dict[str, bytes | None] = {}
+
+    def watched(event: Event) -> None:
+        if not at_work and isinstance(event, ToolCall | File):
+            at_work.update(_settings(tool, tree))
+        emit(event)
+
+    try:
+        yield watched
+    finally:
+        after = _settings(tool, tree)
+        for path, content in before.items():
+            written = after.get(path)
+            if written is None or written == content or written != at_work.get(path, written):
+                continue
+            with suppress(UnderstudyError, OSError):  # then it stays a part of the result
+                if content is None:
+                    nofollow.remove(tree, path)
+                else:
+                    nofollow.write_over(tree, path, content)
+                emit(Note(level="info", text=f"{tool.title} itself wrote {path} when it started. It is restored."))
+
+
+def _settings(tool: Capabilities, tree: Path) -> dict[str, bytes | None]:
+    """Return the files of settings that ``tool`` reads in a worktree, None for one that does not exist."""
+    contents: dict[str, bytes | None] = {}
+    for place in tool.repository_paths:
+        if not place.path.endswith("/"):
+            with suppress(UnderstudyError, OSError):  # a link or another file that it cannot have written
+                contents[place.path] = nofollow.read(tree, place.path, _MOST_SETTINGS_BYTES)
+    return contents
 
 
 def find_program(task: Task, tool: Capabilities) -> Path:
