@@ -62,9 +62,13 @@ def test_commands_and_files_are_shown_and_nothing_is_done_without_a_yes(programs
 
 
 def test_an_install_is_undone_by_an_uninstall(programs: Path, own_home: Path) -> None:
-    text = run("install", answers="y\n")
+    text = run("install", answers="y\ny\n")
     assert "Register it in Codex, Zed?" in text
-    assert text.endswith("✓ Codex: registered\n✓ Zed: registered\n")
+    assert (
+        "✓ Codex: registered\n✓ Zed: registered\nTell them when to delegate, too (~/.codex/skills/understudy/SKILL.md)?"
+        in text
+    )
+    assert "`understudy` gives work to cheaper models" in (own_home / ".codex/skills/understudy/SKILL.md").read_text()
     assert "Codex: nothing to do, see ~/.codex/config.toml" in run("install")
     assert ["codex", "registered", "~/.codex/config.toml"] in map(str.split, run("status").splitlines())
     assert [one["after"] for one in json.loads(run("uninstall", "--dry-run", "--json"))["changes"]] == ["absent"] * 2
@@ -79,6 +83,7 @@ def test_a_client_that_is_not_here_is_named_and_the_others_are_changed(programs:
     settings = own_home / ".config/zed/settings.json"
     settings.write_text("// mine\n{}\n")
     text = run("install", "claude", "codex", "zed", "--yes", code=exit_codes.Exit.UNVERIFIED)
+    assert "They delegate only if told when: understudy instructions install codex\n" in text
     assert "✗ claude: The program 'claude' was not found. Install it, or add its folder to PATH." in text
     assert "✓ Codex: registered" in text
     assert f"Zed: Put this entry into `context_servers` in {settings}.\n  {{\n" in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Collection
 from typing import Any
 
 import click
@@ -211,6 +212,8 @@ def mcp_install(**arguments: Any) -> int:
     Default: all that are here; `understudy mcp status` lists them. Shows the commands of the agents and editors that it
     would run, then asks. For one without such a command, and for the files of a workspace, it creates a missing file,
     and prints what you add to an existing one. An entry of the same name that is not Understudy's stays as it is.
+
+    Then offers `understudy instructions install` for the same agents: without instructions, they do not delegate.
     """
     from understudy.frontends import mcp
 
@@ -298,7 +301,29 @@ def _register(
     elif not dry_run:
         for change in pending:
             _report(change, action)
+        if action == "install" and workspace is None:
+            _offer_instructions({change.name for change in pending if not change.problem}, asks=not yes)
     return exit_codes.Exit.UNVERIFIED if problems else exit_codes.Exit.OK
+
+
+def _offer_instructions(clients: Collection[str], *, asks: bool) -> None:
+    """Offer, or only name, the instructions for clients in which the server has been registered.
+
+    Agents look for the tools of a server when they want one, so a server alone is never used.
+    """
+    unread = {InstructionState.ABSENT, InstructionState.OUTDATED}
+    targets = [
+        target for target in call("instructions/list").targets if target.name in clients and target.state in unread
+    ]
+    if not targets:
+        return
+    names = [target.name for target in targets]
+    if not asks:
+        click.echo(f"They delegate only if told when: understudy instructions install {' '.join(names)}")
+        return
+    files = ", ".join(terminal.short_path(target.path) for target in targets)
+    if click.confirm(f"Tell them when to delegate, too ({files})? Without it, they do not.", default=False, err=True):
+        _change("install", places=tuple(names), project=None, dry_run=False, force=False, json_=False)
 
 
 def _show(change: McpClientChange) -> None:
