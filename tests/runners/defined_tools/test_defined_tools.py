@@ -153,6 +153,14 @@ async def test_a_recorded_run_becomes_events(stage, dialect, recording, session,
     assert not outcome.estimated
 
 
+@pytest.mark.parametrize("host", ["https://api.anthropic.com", "http://127.0.0.1:11434"])
+async def test_the_cost_in_its_lines_counts_only_with_the_server_of_their_vendor(stage, host):
+    tool = _with(preset("claude"), env={"ANTHROPIC_BASE_URL": host})
+    outcome = await stage.replay(tool, "claude/edits")
+    assert isinstance(outcome, Outcome), outcome
+    assert (outcome.cost_usd is not None) == ("anthropic" in host)
+
+
 @pytest.mark.parametrize(
     ("dialect", "recording"),
     [

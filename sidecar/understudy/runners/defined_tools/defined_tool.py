@@ -14,6 +14,7 @@ import msgspec
 from understudy.model.capabilities import Capabilities
 from understudy.model.config.delegators import Launch
 from understudy.model.config.tool_definitions import DefinedOptions, EventRule, ToolDefinition
+from understudy.model.delegation.events import UsageReport
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.text import foreign_json
 from understudy.model.tools import declared
@@ -25,6 +26,7 @@ from understudy.runners.agent_clis.streams.opencode_stream import OpencodeStream
 from understudy.runners.agent_clis.streams.stream_values import login_hint
 from understudy.runners.defined_tools.event_rules import MappedLines, classified, matching, unmatched
 from understudy.runners.driver import command_line, driver
+from understudy.runners.driver.attempt import pays_vendor
 from understudy.runners.driver.child_source import Dialect, EndsByExit, JsonLinesSource, LineParser, Reply, TextSource
 from understudy.runners.driver.command_line import Command
 from understudy.runners.driver.source import AgentFinished, Heartbeat, SourceItem
@@ -113,6 +115,8 @@ def _source(task: Task, command: Command, tool: ToolDefinition) -> TextSource | 
     if tool.dialect == "text":
         return _Text(tool, task, command)
     parser = parser_of(tool, task.worktree or command.cwd)
+    if isinstance(parser, OneWay):
+        parser.knows_cost = pays_vendor(declared(tool.dialect), task, {**command.environment, **task.environment})
     return _JsonLines(tool, task, command, parser, MAX_LINE_BYTES)
 
 
@@ -163,6 +167,8 @@ class OneWay:
         """Take the parser of the agent CLI with these ``capabilities``, for the output of ``tool``."""
         self._parser = parser
         self._known = capabilities
+        self.knows_cost = True
+        """Whether the cost that its lines report is true: some agent CLIs count at the prices of their vendor only."""
         self._tool = tool.capabilities()
 
     def line(self, line: bytes) -> Sequence[SourceItem | Reply] | None:
@@ -193,6 +199,8 @@ class OneWay:
                 yield AgentFinished(error=error)
             elif isinstance(item, AgentFinished) and item.error is not None:
                 yield msgspec.structs.replace(item, error=self._own(item.error))
+            elif isinstance(item, UsageReport) and not self.knows_cost:
+                yield msgspec.structs.replace(item, cost_usd=None)
             else:
                 yield item
 

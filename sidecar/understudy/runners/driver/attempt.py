@@ -7,6 +7,7 @@ Nothing here waits.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -15,7 +16,7 @@ import msgspec
 
 from understudy.config.discovery import declarations
 from understudy.model import wire
-from understudy.model.capabilities import CostAddress
+from understudy.model.capabilities import Capabilities, CostAddress
 from understudy.model.delegation.delegations import Usage, no_usage
 from understudy.model.delegation.events import (
     AgentStarted,
@@ -367,28 +368,33 @@ class _Settings(msgspec.Struct):
 def knows_cost(task: Task) -> bool:
     """Return whether the cost that the task's agent reports is true: some count at the prices of their vendor only."""
     tool = declarations.tools().get(task.delegator.tool or "")
-    if tool is None or tool.cost_address is None:
+    return tool is None or pays_vendor(tool, task, task.environment)
+
+
+def pays_vendor(tool: Capabilities, task: Task, environment: Mapping[str, str]) -> bool:
+    """Return whether ``tool`` talks to the server whose prices it counts with, in this environment."""
+    if tool.cost_address is None:
         return True
-    address = _address(tool.cost_address, task)
+    address = _address(tool.cost_address, task, environment)
     try:
         return not address or urlsplit(address).hostname == tool.cost_address.host
     except ValueError:
         return False
 
 
-def _address(vendor: CostAddress, task: Task) -> str | None:
+def _address(vendor: CostAddress, task: Task, environment: Mapping[str, str]) -> str | None:
     """Return the address of another server that an agent talks to; None if there is none."""
     if task.model_server is not None:
         return task.model_server.base_url
     variable, default = vendor.settings
-    folder = task.environment.get(variable)
+    folder = environment.get(variable)
     path = (Path(folder) if folder else Path.home() / default) / "settings.json"
     try:
         env = msgspec.json.decode(path.read_bytes(), type=_Settings).env
     except (OSError, msgspec.DecodeError):
         env = {}
     # Its settings have the last word.
-    address = env.get(vendor.variable) or task.environment.get(vendor.variable)
+    address = env.get(vendor.variable) or environment.get(vendor.variable)
     return address if address is None or isinstance(address, str) else ""
 
 
