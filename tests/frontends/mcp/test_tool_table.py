@@ -10,6 +10,7 @@ import jsonschema
 import msgspec
 import pytest
 
+from understudy.frontends.mcp import first_answer
 from understudy.frontends.mcp.tools import tool_table
 
 
@@ -32,7 +33,7 @@ def descriptions(value: Any) -> list[str]:
 
 
 def test_the_descriptions_of_the_default_set_fit_400_tokens(own_home) -> None:
-    texts = [tool_table.INSTRUCTIONS]
+    texts = [first_answer.INSTRUCTIONS]
     for tool in tool_table.listed(()):
         texts += [tool.description, *descriptions(tool.schema)]
     used = sum(map(tokens, texts))

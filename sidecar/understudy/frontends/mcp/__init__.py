@@ -1,10 +1,11 @@
 """Layer 7: the API as tools of the Model Context Protocol, for other agents.
 
-``tool_table`` declares every tool once: its function and description. ``tool_functions`` and ``seed_tools``
-translate a call into requests of ``api.method_table``, ``tool_answers`` their results into what a model reads.
-``mcp_server`` waits, reports progress, passes questions on and connects them to the official SDK, which is
-imported there, in ``client_requests``, in the transports and in ``relay_server`` only: another server, for the
-agents that Understudy itself starts. No other frontend imports this package.
+``first_answer`` answers a client's first request before the official SDK is imported. ``tool_table`` declares every
+tool once: its function and description. ``tool_functions`` and ``seed_tools`` translate a call into requests of
+``api.method_table``, ``tool_answers`` their results into what a model reads. ``mcp_server`` waits, reports progress,
+passes questions on and connects them to the SDK, which is imported there, in ``client_requests``, in the transports and
+in ``relay_server`` only: another server, for the agents that Understudy itself starts. No other frontend imports this
+package.
 """
 
 from __future__ import annotations
@@ -21,9 +22,17 @@ def serve_stdio(tool_sets: tuple[str, ...] = ()) -> int:
     Errors: ``tool_missing`` without the official SDK.
     """
     require_sdk()
+    from understudy.frontends.mcp import first_answer
+
+    try:
+        wire = first_answer.exchanged()
+    except (KeyboardInterrupt, BrokenPipeError):
+        return 0
+    if wire is None:
+        return 0
     from understudy.frontends.mcp import mcp_server
 
-    return mcp_server.serve_stdio(tool_sets)
+    return mcp_server.serve_stdio(tool_sets, wire)
 
 
 def serve_http(tool_sets: tuple[str, ...], port: int, token_file: str | None, report: Callable[[str], None]) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import anyio
 import anyio.to_thread
@@ -22,6 +22,7 @@ from understudy.api import result_files
 from understudy.api.caller import current_folder
 from understudy.api.error_answers import internal_error
 from understudy.api.serving import waiting_delegations
+from understudy.frontends.mcp.first_answer import INSTRUCTIONS, Wire
 from understudy.frontends.mcp.tools import tool_functions, tool_table
 from understudy.frontends.mcp.tools.client_requests import Context, Inputs, NeedsInput
 from understudy.frontends.mcp.tools.tool_answers import Answer, brief, of_group, status_of
@@ -102,7 +103,7 @@ def new_server(tool_sets: tuple[str, ...], here: Path | None, *, local: bool) ->
         "understudy",
         version=__version__,
         title="Understudy",
-        instructions=tool_table.INSTRUCTIONS,
+        instructions=INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         on_list_resources=list_resources,
@@ -316,15 +317,15 @@ def _activity(members: list[Delegation], finished: int) -> str:
     return members[0].activity or str(members[0].state)
 
 
-def serve_stdio(tool_sets: tuple[str, ...]) -> int:
+def serve_stdio(tool_sets: tuple[str, ...], wire: Wire) -> int:
     """Serve until stdin ends."""
     waiting_delegations.watch()
     with contextlib.suppress(KeyboardInterrupt):
-        anyio.run(_serve_stdio, tool_sets)
+        anyio.run(_serve_stdio, tool_sets, wire)
     return 0
 
 
-async def _serve_stdio(tool_sets: tuple[str, ...]) -> None:
+async def _serve_stdio(tool_sets: tuple[str, ...], wire: Wire) -> None:
     server = new_server(tool_sets, current_folder(), local=True)
-    async with stdio_server() as (reading, writing):
+    async with stdio_server(cast("Any", wire.lines()), cast("Any", wire)) as (reading, writing):
         await server.run(reading, writing, server.create_initialization_options())

@@ -14,10 +14,6 @@ from understudy.frontends.mcp.tools import seed_tools, tool_functions, tool_para
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.relay.relay_tools import parameters_of
 
-INSTRUCTIONS = (
-    "Understudy gives work to cheaper agents and models, each in its own worktree, and verifies the results. "
-    "The user's files change only when a result is accepted."
-)
 Effect = Literal["reads", "adds", "stops", "changes"]
 """Reads only; adds work; stops work, which stays restorable; changes the user's files."""
 
