@@ -11,6 +11,8 @@ from understudy.config.discovery import declarations
 from understudy.model.config.delegators import ModelServer
 from understudy.model.delegation.events import File, Phase, Text, ToolCall
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.runners.agent_clis.streams import copilot_stream, gemini_stream, pi_stream, qwen_stream
+from understudy.runners.agent_clis.streams.stream_values import kind_reported
 
 FAILURES = {
     "400": (ErrorKind.BAD_REQUEST, "[Ss]omething is wrong"),
@@ -86,6 +88,42 @@ async def test_a_failure_ends_as_its_kind(stage_for, tool, recording):
         assert len(stage.of(Phase)) == shown
     if tool in RETRY_TIMES:
         assert (failure.retry_at is not None) == (recording in RETRY_TIMES[tool])
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        # Claude Code 2.1.0
+        ('API Error: 500 {"type":"error","error":{"type":"api_error"}}', ErrorKind.OVERLOADED),
+        # Qwen Code 0.24.4: a 413, and HTML instead of a stream
+        ("Model request exceeds the endpoint request-body limit (HTTP 413) and …", ErrorKind.CONTEXT_TOO_LONG),
+        ("Streaming request received a non-SSE response (HTTP 200, Content-Type: …)", ErrorKind.MALFORMED_OUTPUT),
+        # Gemini CLI 0.61.0: HTML, a broken line, a proxy without this route
+        ("Incomplete JSON segment at the end", ErrorKind.MALFORMED_OUTPUT),
+        ("Unexpected token 'D', \"[DONE]\" is not valid JSON", ErrorKind.MALFORMED_OUTPUT),
+        ("404 page not found", ErrorKind.MODEL_NOT_FOUND),
+        # GitHub Copilot CLI 1.0.102: HTML, JSON instead of a stream, a broken line, a certificate
+        ("Failed to finalize … stream: request ended without sending any chunks", ErrorKind.STREAM_TRUNCATED),
+        ("No response was returned. Send your message again to retry.", ErrorKind.EMPTY_OUTPUT),
+        ("Failed to parse … chunk: EOF while parsing a string at line 1 column 30", ErrorKind.STREAM_TRUNCATED),
+        ("invalid peer certificate: UnknownIssuer", ErrorKind.CONNECTION_FAILED),
+        ("Cannot read properties of undefined (reading 'x')", ErrorKind.TOOL_CRASHED),
+    ],
+)
+def test_only_a_crash_is_a_crash(text, kind):
+    assert kind_reported(text) is kind
+
+
+@pytest.mark.parametrize("tool", ["copilot", "gemini", "pi", "qwen"])
+def test_a_failed_request_is_no_crash_whatever_its_text_is(tool):
+    text = "Something odd upstream"
+    failed = {
+        "copilot": lambda: copilot_stream.failure_of({"errorType": "query", "message": text}),
+        "gemini": lambda: gemini_stream.failure_of(f"[API Error: {text}]", 1),
+        "pi": lambda: pi_stream.failure_of(text, of_request=True),
+        "qwen": lambda: qwen_stream.failure_of({"is_error": True, "error": {"message": f"[API Error: {text}]"}}),
+    }[tool]()
+    assert (failed.kind, failed.message.endswith(text)) == (ErrorKind.OVERLOADED, True)
 
 
 @pytest.mark.parametrize("tool", DRIVEN)

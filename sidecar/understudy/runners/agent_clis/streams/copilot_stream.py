@@ -206,7 +206,7 @@ def failure_of(error: Mapping[str, Any]) -> ErrorInfo:
     kind = _KINDS.get(string(error.get("errorType")))
     if kind is None and not status:
         kind = next((error_kind for words, error_kind in _WORDS[2:-1] if words.search(text)), None)
-    return failure(CAPABILITIES, text, kind=kind, status=status)
+    return failure(CAPABILITIES, text, kind=kind, status=status, of_request=error.get("errorType") == "query")
 
 
 def _error_of_call(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -218,6 +218,7 @@ def failure_of(text: str, code: int) -> ErrorInfo:
     """
     status = code + 256 if 144 <= code <= 255 else 0
     kind = None if status else _EXITS.get(code)
+    is_request = _API_ERROR.search(text) is not None
     if (match := _API_ERROR.search(text)) is not None:
         text = match[1]
         try:
@@ -229,7 +230,7 @@ def failure_of(text: str, code: int) -> ErrorInfo:
         kind = next((error_kind for words, error_kind in _WORDS if words.search(text)), None)
     wait = _RETRY.search(text)
     resets_at = time.time() + float(wait[1]) if wait is not None else None
-    error_info = failure(CAPABILITIES, text, kind=kind, status=status, resets_at=resets_at)
+    error_info = failure(CAPABILITIES, text, kind=kind, status=status, resets_at=resets_at, of_request=is_request)
     if kind is ErrorKind.BAD_REQUEST and "session" in text:
         return msgspec.structs.replace(error_info, hint="Start it again without the earlier session.")
     return error_info

@@ -205,7 +205,7 @@ class PiStream:
         if self._failed is not None:
             return AgentFinished(error=failure_of(self._failed, ErrorKind.CONTEXT_TOO_LONG))
         if last.stop_reason == "error":
-            return AgentFinished(error=failure_of(last.error_message))
+            return AgentFinished(error=failure_of(last.error_message, of_request=True))
         if last.stop_reason == "aborted":
             return AgentFinished(error=ErrorInfo(ErrorKind.TOOL_CRASHED, "pi was interrupted.", "Try again."))
         if last.stop_reason == "length":
@@ -378,11 +378,12 @@ def _exact(text: str) -> str:
     return ("\n" if text.startswith("/") else "") + text.encode("utf-8", "replace").decode("utf-8")
 
 
-def failure_of(text: str, kind: ErrorKind | None = None) -> ErrorInfo:
+def failure_of(text: str, kind: ErrorKind | None = None, *, of_request: bool = False) -> ErrorInfo:
     """Return the failure of a request whose text pi repeats; the text begins with the HTTP status if there was one."""
     status = _STATUS.match(text)
     text = text.partition("\n\nUse /login")[0]  # what follows names files of its package, which is a temporary one
-    return failure(CAPABILITIES, text, kind=kind, status=int(status[1]) if status is not None else 0)
+    code = int(status[1]) if status is not None else 0
+    return failure(CAPABILITIES, text, kind=kind, status=code, of_request=of_request)
 
 
 def _kind_at_start(text: str) -> ErrorKind | None:

@@ -166,7 +166,9 @@ def failure_of(record: Mapping[str, Any]) -> ErrorInfo | None:
     # ``[API Error: 401 Incorrect API key]``: its error has no field for the status.
     status = re.match(r"\[API Error: (\d{3})\b", text)
     kind = ErrorKind.AUTH_FAILED if text.startswith(("Missing API key", "No auth type")) else None
-    return failure(CAPABILITIES, text.removeprefix(_ERROR), kind=kind, status=int(status[1]) if status else 0)
+    is_request = text.startswith(_ERROR)
+    text = text.removeprefix(_ERROR).removesuffix("]") if is_request else text
+    return failure(CAPABILITIES, text, kind=kind, status=int(status[1]) if status else 0, of_request=is_request)
 
 
 def _is_plain(place: Path) -> bool:

@@ -49,14 +49,18 @@ _WITHOUT_STATUS: tuple[tuple[ErrorKind, re.Pattern[str]], ...] = (
     ),
     (
         ErrorKind.EMPTY_OUTPUT,
-        re.compile(r"ended with empty response|empty model output|without visible progress", re.IGNORECASE),
+        re.compile(r"ended with empty response|no response was returned|without visible progress", re.IGNORECASE),
+    ),
+    (
+        ErrorKind.MALFORMED_OUTPUT,
+        re.compile(r"non-SSE response|incomplete JSON segment|unexpected token .* is not valid JSON", re.IGNORECASE),
     ),
     (
         ErrorKind.STREAM_TRUNCATED,
         re.compile(
             r"ECONNRESET|socket hang up|stream (closed|disconnected|ended)|truncated|terminated|premature(ly)? clos"
             r"|closed mid|without a finish reason|peer closed|was lost|incomplete (chunked )?(read|response)"
-            r"|malformed response",
+            r"|malformed response|EOF while parsing|without sending any chunks",
             re.IGNORECASE,
         ),
     ),
@@ -64,13 +68,15 @@ _WITHOUT_STATUS: tuple[tuple[ErrorKind, re.Pattern[str]], ...] = (
         ErrorKind.CONNECTION_FAILED,
         re.compile(
             r"ECONNREFUSED|ENOTFOUND|EAI_AGAIN|connection (refused|error|failed)|(unable|failed|cannot) to connect"
-            r"|cannot connect|fetch failed|network error|ECONN",
+            r"|cannot connect|fetch failed|network error|ECONN|certificate|\b(TLS|SSL)\b",
             re.IGNORECASE,
         ),
     ),
     (ErrorKind.TIMED_OUT, re.compile(r"timed? ?out|ETIMEDOUT", re.IGNORECASE)),
 )
 """Texts of agents about an answer or a connection, where no HTTP status says more; the first match counts."""
+_STATUS_IN_TEXT = re.compile(r"^(?:(?:API )?Error: )?([45]\d\d)\b|\(HTTP ([45]\d\d)\)")
+"""Where agents write an HTTP status for which they have no field."""
 
 
 class RecordStream(abc.ABC):
@@ -153,14 +159,23 @@ def line_of(value: dict[str, Any]) -> bytes:
 
 
 def failure(
-    tool: Capabilities, text: str, *, kind: ErrorKind | None = None, status: int = 0, resets_at: float | None = None
+    tool: Capabilities,
+    text: str,
+    *,
+    kind: ErrorKind | None = None,
+    status: int = 0,
+    resets_at: float | None = None,
+    of_request: bool = False,
 ) -> ErrorInfo:
     """Return the failure that ``tool`` reports with ``text``.
 
     ``kind`` is what a typed field says, ``status`` the HTTP status (0: unknown), ``resets_at`` when a used-up limit is
-    lifted, in epoch seconds.
+    lifted, in epoch seconds. ``of_request``: whether the tool says that a request to its model failed, and so that it
+    has not crashed itself, whatever the text is.
     """
     error_kind = kind or kind_reported(text, status)
+    if of_request and error_kind is ErrorKind.TOOL_CRASHED:
+        error_kind = kind_of(0, text)
     limited = error_kind in {ErrorKind.QUOTA_EXHAUSTED, ErrorKind.RATE_LIMITED}
     return ErrorInfo(
         error_kind,
@@ -175,6 +190,8 @@ def failure(
 
 def kind_reported(text: str, status: int = 0) -> ErrorKind:
     """Return the kind of an error text and its HTTP status (0: unknown); ``tool_crashed`` if neither says one."""
+    if not status and (written := _STATUS_IN_TEXT.search(text)) is not None:
+        status = int(written[1] or written[2])
     if status == 404:
         return ErrorKind.MODEL_NOT_FOUND
     if status >= 400:
