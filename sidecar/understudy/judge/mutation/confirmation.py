@@ -78,9 +78,10 @@ async def confirm(
 ) -> Confirmation:
     """Try the unchanged code, then the first of some kills, and two more if the check passes on that one.
 
-    The kills are in a random order. A test may fail on a mutant only without the tests that run before it. On a mutant, one with thousands of subtests
-    may take many times as long as else, only to describe each failure: a check that takes much longer than on the
-    unchanged code did not pass. ``copied`` is a copy of ``original`` that nothing else uses; ``plan`` has a time limit.
+    The kills are in a random order. A test may fail on a mutant only without the tests that run before it. On a mutant,
+    one with thousands of subtests may take many times as long as else, only to describe each failure: a check that
+    takes much longer than on the unchanged code did not pass. ``copied`` is a copy of ``original`` that nothing else
+    uses; ``plan`` has a time limit.
     """
     clone = _FreshClone(plan, copied, original)
     await asyncio.to_thread(clone.make)
