@@ -102,6 +102,21 @@ def test_the_questions_of_add_end_with_the_help_for_an_agent_that_is_missing(
     assert json.loads(run("delegators", "show", "gemini", "--json"))["delegator"]["tool"] == "gemini"
 
 
+def test_what_a_first_delegator_takes_from_the_ghostwriter_is_said(programs: Path) -> None:
+    _ = programs
+    keep = "To keep ghostwriter: understudy delegators default ghostwriter --for tests\n"
+    said = run("delegators", "add", "one", "--", "cat", "{prompt}")
+    assert f"`understudy start tests` now uses one, not ghostwriter. {keep}" in said
+    assert run("delegators", "add", "two", "--json", "--", "cat", "{prompt}").startswith("{")
+    run("delegators", "remove", "two")
+    run("delegators", "default", "ghostwriter", "--for", "tests")
+    assert "start tests" not in run("delegators", "add", "two", "--", "cat", "{prompt}")
+    run("delegators", "remove", "two")
+    run("delegators", "default", "--unset", "--for", "tests")
+    said = run("delegators", "add", "two", "--", "cat", "{prompt}")
+    assert "`understudy start tests` now needs a delegator (-d NAME), not one." in said
+
+
 def test_the_first_choice_on_an_empty_machine_asks_for_a_command(
     programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -201,6 +201,7 @@ def add(
     without --tool is run as a generic tool.
     """
     place = {"scope": scope, "workspace": uri(workspace or ".")}
+    taken_before = _taken_without_a_name(place["workspace"])
     if from_tool is not None:
         if name is not None or argv:
             raise click.UsageError("--from-tool generates the name and takes neither NAME nor COMMAND.")
@@ -221,6 +222,8 @@ def add(
         with options.as_options():
             entry = call("delegators/create", delegator=declared, **place)
     _print_saved("Added", entry, json_=json_)
+    if not json_:
+        _report_taken(taken_before, _taken_without_a_name(place["workspace"]))
 
 
 @delegators.command(
@@ -363,6 +366,24 @@ def _print_saved(verb: str, entry: Any, *, json_: bool) -> None:
         output.say(
             f"It is saved, but cannot be used yet. Afterwards, test it: understudy delegators test {name}", err=True
         )
+
+
+def _taken_without_a_name(workspace: str) -> dict[str, str]:
+    """Return the delegator that a start of each recipe takes if it names none."""
+    taken: dict[str, str] = call("delegators/list", workspace=workspace).defaults
+    return taken
+
+
+def _report_taken(before: dict[str, str], now: dict[str, str]) -> None:
+    """Say which recipes another delegator does now, or none, because one more is configured."""
+    for recipe, name in before.items():
+        if now.get(recipe) != name:
+            does = f"now uses {now[recipe]}" if recipe in now else "now needs a delegator (-d NAME)"
+            output.say(
+                f"`understudy start {recipe}` {does}, not {name}. To keep {name}: "
+                f"understudy delegators default {name} --for {recipe}",
+                err=True,
+            )
 
 
 def _show_defaults(workspace: str | None, *, json_: bool) -> None:
