@@ -101,10 +101,17 @@ def test_a_pause_refuses_no_work(facts: list[tuple[bool, bool]]) -> None:
 
 
 def test_defaults_are_suggested_first_and_what_is_shipped_last() -> None:
-    def standing(name: str, *, recipe: bool = False, default: bool = False, builtin: bool = False) -> Standing:
-        return Standing(name=name, default_for_recipe=recipe, default=default, builtin=builtin)
+    def standing(name: str, **what: bool) -> Standing:
+        nothing = dict.fromkeys(("default_for_recipe", "default", "builtin", "succeeded"), False)
+        return Standing(name=name, **{**nothing, **what})
 
     order = suggested(
-        [standing("s", builtin=True), standing("a"), standing("d", default=True), standing("r", recipe=True)]
+        [
+            standing("s", builtin=True),
+            standing("a", succeeded=True),
+            standing("never-tried"),
+            standing("d", default=True),
+            standing("r", default_for_recipe=True),
+        ]
     )
     assert order == ["r", "d", "a", "s"]

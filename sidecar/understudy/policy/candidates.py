@@ -97,15 +97,21 @@ class Standing:
     default_for_recipe: bool
     default: bool
     builtin: bool
+    succeeded: bool
+    """Whether it has had a result of this recipe lately."""
 
 
 def suggested(standings: Iterable[Standing]) -> list[str]:
-    """Return the order in which delegators are suggested: the recipe's default, the general one, shipped ones last."""
+    """Return the delegators to suggest, in order: the recipe's default, the general one, shipped ones last.
+
+    One that is none of these is suggested only if it has succeeded: any program can be configured.
+    """
 
     def place(standing: Standing) -> tuple[bool, bool, bool]:
         return not standing.default_for_recipe, not standing.default, standing.builtin
 
-    return [standing.name for standing in sorted(standings, key=place)]
+    known = [one for one in standings if one.default_for_recipe or one.default or one.builtin or one.succeeded]
+    return [standing.name for standing in sorted(known, key=place)]
 
 
 @dataclass(frozen=True, kw_only=True)

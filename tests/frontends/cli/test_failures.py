@@ -124,13 +124,16 @@ def test_an_agent_that_fails_names_cause_and_next_step(run: Run, tmp_path: Path,
     assert cause in run("wait", found["id"]).stdout
 
 
-def test_another_delegator_that_can_start_is_proposed(run: Run, tmp_path: Path) -> None:
+def test_only_a_default_or_a_delegator_that_has_succeeded_is_proposed(run: Run, tmp_path: Path) -> None:
     run("delegators", "add", "mine", "--tool", "generic", "--", script(tmp_path, "agent", "exit 3"))
     run("start", "fix", "a.py", "-t", "x")
     [found] = json.loads(run("list", "--json").stdout)["delegations"]
     run("delegators", "add", "absent", "--tool", "generic", "--", "no-such-program")
-    run("delegators", "add", "second", "--tool", "generic", "--", "true")
-    assert f"understudy retry {found['id']} -d second\n" in run("show", found["id"]).stdout, "the one that can start"
+    works = script(tmp_path, "works", "echo '# done' >> a.py")
+    run("delegators", "add", "second", "--tool", "generic", "--", works)
+    assert " -d " not in run("show", found["id"]).stdout, "nothing is known about it"
+    run("start", "fix", "a.py", "-t", "x", "-d", "second")
+    assert f"understudy retry {found['id']} -d second\n" in run("show", found["id"]).stdout, "it has done this"
     run("delegators", "add", "third", "--tool", "generic", "--", "true")
     run("delegators", "default", "third")
     assert f"understudy retry {found['id']} -d third\n" in run("show", found["id"]).stdout, "the default"

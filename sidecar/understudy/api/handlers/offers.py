@@ -17,13 +17,19 @@ from understudy.config.trust import records
 from understudy.config.validation import usable
 from understudy.engine.planning import delegator_choice
 from understudy.git import repository
+from understudy.journal import reader
 from understudy.model.config import delegators
 from understudy.model.config.delegators import Recipe, Scope
 from understudy.model.delegation.delegations import Delegation, Explanation
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.states import State
+from understudy.model.verdicts import Verdict
 from understudy.policy import candidates
 from understudy.policy.candidates import Standing
 
+_SUCCESSES = frozenset({Verdict.VERIFIED, Verdict.UNVERIFIED, Verdict.ANSWERED})
+_RECENT = 200
+"""How many delegations are searched for those that a delegator has done."""
 MOST_CHOICES = 5
 """How many delegators are offered for one recipe; with more, the user has to set a default."""
 
@@ -87,7 +93,7 @@ def routes(caller: Caller, workspace: str | None) -> list[RecipeOffer]:
 def alternative(caller: Caller, workspace: str, recipe: str, tried: Collection[str]) -> str | None:
     """Return a delegator that could run a recipe instead of those that were tried; None if there is none.
 
-    The recipe's default comes first, then the general one.
+    The recipe's default comes first, then the general one; others only if they have done the recipe before.
     """
     loaded = configuration.load(caller, workspace)
     declared = loaded.recipes.get(recipe)
@@ -99,17 +105,29 @@ def alternative(caller: Caller, workspace: str, recipe: str, tried: Collection[s
         for entry in entries
         if entry.state.ready and not entry.state.pauses and entry.delegator.name not in tried
     }
+    succeeded = _succeeded(recipe)
     order = candidates.suggested(
         Standing(
             name=name,
             default_for_recipe=recipe in entry.default_for,
             default=entry.is_default,
             builtin=entry.scope is Scope.BUILTIN,
+            succeeded=name in succeeded,
         )
         for name, entry in possible.items()
     )
     able = (name for name in order if usable.why_unusable(loaded, possible[name], declared) is None)
     return next(able, None)
+
+
+def _succeeded(recipe: str) -> set[str]:
+    """Return the delegators with a result among the newest delegations of a recipe."""
+    recent, _ = reader.page(states=[State.FINISHED], limit=_RECENT)
+    return {
+        one.attempts[-1].delegator
+        for one in recent
+        if one.recipe == recipe and one.attempts and one.verdict in _SUCCESSES
+    }
 
 
 def follows_instructions(delegation: Delegation) -> bool:
