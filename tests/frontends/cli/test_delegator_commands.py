@@ -117,6 +117,18 @@ def test_what_a_first_delegator_takes_from_the_ghostwriter_is_said(programs: Pat
     assert "`understudy start tests` now needs a delegator (-d NAME), not one." in said
 
 
+def test_a_delegator_without_the_key_of_its_server_is_not_ready(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _ = programs
+    run("servers", "add", "lab", "--url", "http://127.0.0.1:9/v1", "--key-env", "LAB_KEY")
+    said = run("delegators", "add", "quick", "--model-server", "lab", "--model", "m")
+    assert "The key of its model server 'lab' is missing: The environment variable LAB_KEY is not set." in said
+    assert "quick" in json.loads(run("status", "--json"))["notReady"]
+    monkeypatch.setenv("LAB_KEY", "sk-right-1234")
+    assert json.loads(run("delegators", "show", "quick", "--json"))["state"]["ready"]
+
+
 def test_the_first_choice_on_an_empty_machine_asks_for_a_command(
     programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,7 +25,7 @@ from understudy.engine.queueing import start_conditions
 from understudy.git import repository
 from understudy.journal import change_notifications, delegation_folder, reader
 from understudy.model.config.config_entries import CircuitState, DelegatorEntry, ModelServerEntry, Problem, ServerPreset
-from understudy.model.config.delegators import Delegator, Launch, Scope, language_of
+from understudy.model.config.delegators import Delegator, Launch, ModelServer, Scope, language_of
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.errors import ErrorKind, Location, Position, Range, UnderstudyError
 from understudy.model.states import State
@@ -358,8 +358,9 @@ def _saved(caller: Caller, workspace: str | None, entry: DelegatorEntry) -> Dele
 
 
 def _add_missing(entry: DelegatorEntry, loaded: Configuration) -> None:
-    """Add a problem to the state of a delegator whose program is missing."""
+    """Add a problem to the state of a delegator whose program, or the key of whose model server, is missing."""
     missing = _missing(entry, loaded.definition_of(entry.delegator))
+    missing = missing or _missing_key(entry, loaded.server_of(entry.delegator))
     if missing is not None:
         entry.state.ready = False
         entry.state.problems.append(missing)
@@ -388,6 +389,23 @@ def _missing(entry: DelegatorEntry, defined: ToolDefinition | None) -> Problem |
         else:
             return None
     return problem
+
+
+def _missing_key(entry: DelegatorEntry, server: ModelServer | None) -> Problem | None:
+    """Return a problem if the key of a delegator's model server is not where it is configured.
+
+    A keyring is not asked: it may want to be unlocked.
+    """
+    if server is None or server.api_key is None or server.api_key.keyring is not None:
+        return None
+    from understudy.secrets import keys
+
+    try:
+        keys.resolve(server.api_key, os.environ)
+    except UnderstudyError as error:
+        message = f"The key of its model server {server.name!r} is missing: {error.message}"
+        return Problem(severity="error", message=message, hint=error.hint, location=entry.location)
+    return None
 
 
 def _counts() -> dict[str, tuple[int, int]]:
