@@ -121,6 +121,16 @@ def test_a_request_without_anything_to_work_on_starts_nothing(project: Path) -> 
     assert not method_table.call("delegations/list", {}, caller).delegations
 
 
+@pytest.mark.parametrize("task", [None, "", " \n"])
+def test_a_file_alone_does_not_say_what_to_implement(project: Path, task: str | None) -> None:
+    file = str(project / "a.py")
+    with pytest.raises(UnderstudyError, match="needs a task, and none is described") as refused:
+        preview(project, recipe="implement", files=[file], task=task)
+    assert "-t 'what to do'" in str(refused.value.hint)
+    for described in ({"contextFiles": [str(project / "a.py")]}, {"range": lines(0, 1)}, {"input": "x"}):
+        assert preview(project, recipe="implement", files=[file], task=task, **described)
+
+
 def test_a_recipe_that_nothing_can_run_says_why_once(project: Path) -> None:
     caller = TerminalCaller(project)
     method_table.call("delegators/delete", {"name": "echo"}, caller)

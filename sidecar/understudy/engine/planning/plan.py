@@ -200,6 +200,13 @@ def plan(
         )
     if follow_up is None and not (params.task or files or context or params.input or target):
         raise nothing_to_work_on(recipe)
+    described = (params.task or "").strip() or params.range or params.diagnostics or params.input or context
+    if "task" in (recipe.needs or ()) and follow_up is None and not described:
+        raise UnderstudyError(
+            ErrorKind.INPUT_EMPTY,
+            f"The recipe {recipe.name!r} needs a task, and none is described.",
+            hint=f"Describe it, for example: understudy start {recipe.name} FILE -t 'what to do'",
+        )
     rounds = start_options.rounds_of(params, recipe)
     start_options.refuse_checkout(params, delegator, recipe, rounds)
     start_options.check_named_fallback(params, delegator.name)
