@@ -42,6 +42,16 @@ _OPERATIONS = (
 _OBJECT_ID = re.compile("[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
+_SYSTEM_FOLDERS = frozenset(
+    f"/{name}"
+    for name in (
+        *("", "bin", "boot", "dev", "etc", "home", "lib", "lib64", "mnt", "opt", "proc", "root", "run", "sbin"),
+        *("srv", "sys", "usr", "var"),
+        *("Applications", "Library", "System", "Users", "private", "private/etc", "private/var"),
+    )
+)
+
+
 class Repository(msgspec.Struct, frozen=True, kw_only=True):
     """The repository or folder of a path. ``top`` is the workspace: git's top level, or the folder without git."""
 
@@ -164,6 +174,29 @@ def check_owner(top: Path) -> None:
     git_dir = _git_dir_at(top)
     if git_dir is not None and _is_foreign(top, git_dir):
         _refuse_foreign(top, git_dir, _settings(git_dir)[1])
+
+
+def refuse_wide_folder(top: Path, state: Path) -> None:
+    """Raise ``base_unavailable`` for a folder without git that is a system's, a home, or contains ``state``.
+
+    Without git there is nothing that says which files belong to the work, so all of them would be copied.
+    """
+    if _git_dir_at(top) is not None:
+        return
+    home = _home()
+    if top.as_posix() in _SYSTEM_FOLDERS:
+        what = "a folder of the operating system"
+    elif home is not None and home.is_relative_to(top):
+        what = "your home folder" if home == top else "above your home folder"
+    elif state.resolve().is_relative_to(top):
+        what = "the folder in which Understudy keeps its own files"
+    else:
+        return
+    raise UnderstudyError(
+        ErrorKind.BASE_UNAVAILABLE,
+        f"{top} is {what}, and not a git repository: every file in it would be copied.",
+        hint="Put the files into a folder of their own, or run `git init` in the folder that is meant.",
+    )
 
 
 def submodule_objects(repository: Repository, path: bytes) -> list[Path]:

@@ -104,7 +104,7 @@ class Standing:
 def suggested(standings: Iterable[Standing]) -> list[str]:
     """Return the delegators to suggest, in order: the recipe's default, the general one, shipped ones last.
 
-    One that is none of these is suggested only if it has succeeded: any program can be configured.
+    Others are suggested only if they have succeeded: any program can be configured.
     """
 
     def place(standing: Standing) -> tuple[bool, bool, bool]:

@@ -121,6 +121,27 @@ def test_a_request_without_anything_to_work_on_starts_nothing(project: Path) -> 
     assert not method_table.call("delegations/list", {}, caller).delegations
 
 
+@pytest.mark.parametrize(
+    ("folder", "what"),
+    [
+        ("/", "a folder of the operating system"),
+        ("/etc", "a folder of the operating system"),
+        ("home", "your home folder"),
+        ("", "above your home folder"),
+        ("home/state", "the folder in which Understudy keeps its own files"),
+    ],
+)
+@pytest.mark.usefixtures("project")
+def test_a_wide_folder_without_git_is_not_copied(own_home: Path, tmp_path: Path, folder: str, what: str) -> None:
+    wide = tmp_path / folder
+    with pytest.raises(UnderstudyError, match=f"is {what}, and not a git repository") as refused:
+        preview(wide, recipe="implement", workspace=str(wide))
+    assert refused.value.kind is ErrorKind.BASE_UNAVAILABLE
+    narrow = own_home / "scripts"
+    narrow.mkdir()
+    assert preview(narrow, recipe="implement", workspace=str(narrow))
+
+
 @pytest.mark.parametrize("task", [None, "", " \n"])
 def test_a_file_alone_does_not_say_what_to_implement(project: Path, task: str | None) -> None:
     file = str(project / "a.py")

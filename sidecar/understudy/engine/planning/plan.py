@@ -192,6 +192,7 @@ def plan(
     in_worktree = recipe.returns != "text" or supported.process_in_worktree
     if in_worktree:
         repository.check_owner(workspace)
+        repository.refuse_wide_folder(workspace, delegation_folder.state_root())
     if "file" in (recipe.needs or ()) and not files and follow_up is None:
         raise UnderstudyError(
             ErrorKind.INPUT_EMPTY,
