@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import forked
 import pytest
+import screens
 from wait_until import until
 
 from understudy.config import locations
@@ -206,12 +207,22 @@ def test_on_a_terminal_the_text_appears_as_it_arrives(served):
 
 
 def test_on_a_terminal_a_fence_is_removed_from_a_file_too(served):
-    printed = pieces_on_a_terminal(served, "write", "-t", "x", "src", "--stdout", "-d", served.on("author"))
+    printed = pieces_on_a_terminal(served, "write", "-t", "x", "src/a.py", "--stdout", "-d", served.on("author"))
     assert b"".join(printed) == b"x = 1\r\n"
 
 
+def test_on_a_terminal_the_size_of_several_files_is_said_before_they_are_sent(served):
+    def shown(*files: str) -> str:
+        printed = screens.run(("ask", "-t", "x", *files, "-d", served.on("slow")), 80, served.top)
+        return printed[0]
+
+    assert re.fullmatch(r"Sending \d+ files, about [\d.k]+ tokens\. `understudy ask … --preview` lists.*", shown("src"))
+    one = next(path for path in (served.top / "src").rglob("*.py"))
+    assert "Sending" not in shown(str(one))
+
+
 def test_on_a_terminal_an_error_without_text_has_no_blank_line_before_it(served):
-    printed = pieces_on_a_terminal(served, "ask", "-t", "x", "src", "-d", served.on("401"), code=1)
+    printed = pieces_on_a_terminal(served, "ask", "-t", "x", "src/a.py", "-d", served.on("401"), code=1)
     assert b"".join(printed).lstrip(b"\x1b[0123456789;m").startswith(b"error:")
 
 

@@ -10,6 +10,7 @@ import click
 from understudy.frontends.cli.calls import options
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.output.live_view import StreamedAnswer
+from understudy.frontends.cli.output.output import thousands
 from understudy.frontends.cli.terminal import terminal
 from understudy.frontends.cli.text import envelope
 from understudy.model.config.delegators import Limits
@@ -161,6 +162,8 @@ def _answer(command: str, arguments: dict[str, Any], params: dict[str, Any], fac
         output.preview(text_requests.preview_of(prepared.request), as_json=arguments["json_"], left_out=left_out)
         return
     _warn(prepared)
+    if not arguments["json_"]:
+        _announce(prepared, command)
     prints_text = command != "write" or (not params["writes_target"] and not arguments["diff"])
     is_live = prints_text and terminal.is_terminal(sys.stdout) and not arguments["json_"]
     is_live = is_live and (command != "write" or params["keep_fences"])  # only the whole file shows what is a fence
@@ -201,6 +204,14 @@ def _limits(arguments: dict[str, Any]) -> Any:
     names = ("total_seconds", "max_output_tokens", "max_tokens")
     limits = {name: arguments[name] for name in names if arguments[name] is not None}
     return Limits(**limits) if limits else None
+
+
+def _announce(prepared: Any, command: str) -> None:
+    """Say on a terminal how much is sent where more than one file is: a folder may be larger than it looks."""
+    sent = [file for file in prepared.request.prompt.files if not file.withheld]
+    if len(sent) > 1 and terminal.is_terminal(sys.stderr):
+        tokens = thousands(prepared.request.prompt.tokens)
+        _note(f"Sending {len(sent)} files, about {tokens} tokens. `understudy {command} … --preview` lists them.")
 
 
 def _warn(prepared: Any) -> None:
