@@ -239,6 +239,22 @@ def test_a_line_of_any_shape_never_breaks_it(method, params, identifier):
         assert found, "a question must not wait forever"
 
 
+async def test_a_pause_after_a_refusal_ends_as_the_refusal(stage):
+    lines = (stage.recordings / "401.jsonl").read_text().splitlines()
+    first = next(number for number, line in enumerate(lines) if "Reconnecting... 1/2" in line)
+    stage.recordings = stage.folder / "codex"
+    stage.recordings.mkdir()
+    limited = lines[first].replace("401 Unauthorized: Incorrect API key provided.", "429 Too Many Requests")
+    limited = limited.replace('"httpStatusCode": 401', '"httpStatusCode": 429')
+    (stage.recordings / "429.jsonl").write_text("\n".join([*lines[:first], limited, ""]))
+    limits = msgspec.structs.replace(stage.patient, idle_seconds=0.5)
+    failure = await stage.run(stage.task("429", "hang", limits=limits))
+    assert isinstance(failure, UnderstudyError), failure
+    assert failure.kind is ErrorKind.RATE_LIMITED, failure.message
+    assert "429 Too Many Requests" in failure.message
+    assert "Nothing followed for 0.5 s (`idle_seconds`)." in failure.message
+
+
 @pytest.mark.parametrize(
     ("text", "kind"),
     [

@@ -97,6 +97,8 @@ class Attempt:
         """Characters of text and reasoning, to estimate the usage."""
         self._emitted = 0
         self._finished: AgentFinished | None = None
+        self._retried: ErrorInfo | None = None
+        """The failed request that the agent tries again, while nothing follows."""
         self._usage: UsageReport | None = None
         self._session: str | None = None
         self._calls = 0
@@ -113,6 +115,7 @@ class Attempt:
             self._take_late(item)
             return
         grace = 0.0
+        self._retried = item.failure if isinstance(item, Heartbeat) else None
         match item:
             case AgentStarted():  # Understudy's own event, not a sign of work
                 self.take_event(item)
@@ -302,6 +305,10 @@ class Attempt:
     def too_slow(self) -> UnderstudyError:
         """Return the error of a source that sent nothing for too long."""
         who = self._subject
+        if self._retried is not None:
+            silence = f"Nothing followed for {self._idle:g} s (`idle_seconds`)."
+            message = f"{self._retried.message.rstrip('.')}. {silence}"
+            return self._failure(msgspec.structs.replace(self._retried, message=message))
         if self._items == 0 and self._first != self._idle:
             return UnderstudyError(
                 ErrorKind.TIMED_OUT,

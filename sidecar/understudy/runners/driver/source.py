@@ -44,6 +44,8 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
 
     grace_seconds: float = 0.0
     """The next item may take at least this long, even where the idle limit is shorter."""
+    failure: ErrorInfo | None = None
+    """The failed request that the agent tries again: what ends an attempt in which nothing follows."""
 
 
 class Retrying(msgspec.Struct, frozen=True, kw_only=True):

@@ -288,6 +288,8 @@ class CodexStream(RecordStream):
         if params.get("willRetry"):
             details = string(params["error"].get("additionalDetails"))
             yield Phase(text=f"{string(params['error']['message'])[:200]}{f' ({details[:200]})' if details else ''}")
+            # It obeys the server's `Retry-After` of any length, without a word.
+            yield Heartbeat(failure=failure_of({**params["error"], "message": details or params["error"]["message"]}))
 
     def _turn_ended(self, params: dict[str, Any]) -> Iterator[_Item]:
         turn = params["turn"]
