@@ -6,6 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from examples import examples
 from hypothesis import given, settings
@@ -26,6 +27,7 @@ from understudy.model.delegation.events import (
 )
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.runners.acp import acp_stream
+from understudy.runners.driver import attempt
 from understudy.runners.driver.child_source import Reply
 from understudy.runners.driver.source import AgentFinished
 from understudy.runners.runner import McpServer, Message, Outcome, Question, Send, runner_for
@@ -92,6 +94,23 @@ async def test_what_a_real_agent_does_becomes_events(stage, recording, change, u
     }
     assert session["params"] == {"cwd": str(stage.tree), "mcpServers": []}
     assert prompt["params"]["prompt"] == [{"type": "text", "text": "-Do what is asked.\n"}]
+
+
+@pytest.mark.parametrize(
+    "named", [["claude-agent-acp"], ["env", "CLAUDE=1", "claude-agent-acp"], ["env", "/x/claude-agent-acp@0.101.0"]]
+)
+async def test_a_known_agent_in_an_own_command_gets_its_variables(stage, named):
+    program = stage.program.with_name(named[-1].rpartition("/")[2])
+    shutil.copy(stage.program, program)
+    command = [*named[:-1], str(program)]
+    delegator = Delegator(name="mine", tool="generic", mode="acp", launch=Launch(command=command, yolo=True))
+    task = stage.task("claude-edit", delegator=delegator)
+    outcome = await stage.run(task)
+    assert isinstance(outcome, Outcome), outcome
+    environment = stage.said_to_it()[0]["env"]
+    assert environment["CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"] == "1", "it would end while a task is open"
+    environment = {**task.environment, "ANTHROPIC_BASE_URL": "http://127.0.0.1:11434"}
+    assert not attempt.knows_cost(msgspec.structs.replace(task, environment=environment))
 
 
 @pytest.mark.parametrize(

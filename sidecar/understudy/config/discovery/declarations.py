@@ -53,6 +53,17 @@ def of_program(program: str) -> Capabilities | None:
     return next((tool for tool in tools().values() if program in tool.binaries), None)
 
 
+def started_by(delegator: Delegator) -> Capabilities | None:
+    """Return the tool that a delegator starts: the one whose ACP program its own command names, else its ``tool``.
+
+    The program may be started by another one: ``npx -y @agentclientprotocol/claude-agent-acp@0.101.0``.
+    """
+    words = (delegator.launch.command if delegator.launch is not None else None) or ()
+    programs = {word.rpartition("/")[2].partition("@")[0] for word in words}
+    named = (tool for tool in tools().values() if programs.intersection(tool.acp_command[:1]))
+    return next(named, tools().get(delegator.tool or ""))
+
+
 def runnable_tools() -> list[str]:
     """Return the names of the tools that can be driven."""
     return [name for name, tool in tools().items() if tool.runner is not None]

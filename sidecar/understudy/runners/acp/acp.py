@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from understudy.config.discovery import declarations
 from understudy.model.capabilities import Capabilities
@@ -76,8 +77,9 @@ class Runner:
 def _command(task: Task, tool: Capabilities, launch: Launch) -> Iterator[Command]:
     """Yield the command that starts the agent; the prompt is delivered by the protocol."""
     if launch.command:
+        known = declarations.started_by(task.delegator)
         with command_line.prepared(task, launch.command, "stdin") as command:
-            yield command
+            yield command if known is None else replace(command, environment=known.environment)
         return
     argv = [str(find_program(task, tool)), *tool.acp_command[1:], *(launch.flags or [])]
     assert task.worktree is not None  # noqa: S101 - Runner.run has refused it

@@ -374,7 +374,7 @@ class _Settings(msgspec.Struct):
 
 def knows_cost(task: Task) -> bool:
     """Return whether the cost that the task's agent reports is true: some count at the prices of their vendor only."""
-    tool = declarations.tools().get(task.delegator.tool or "")
+    tool = declarations.started_by(task.delegator)
     return tool is None or pays_vendor(tool, task, task.environment)
 
 
