@@ -444,12 +444,24 @@ def test_large_inputs_are_cut_and_paths_outside_are_no_files_of_the_tree():
         assert [type(event) for event in found] == [ToolResult]
 
 
-def question(name: str, **given: object) -> Question:
+def question(name: str, blocked: str | None = None, **given: object) -> Question:
     request = {"subtype": "can_use_tool", "tool_name": name, "input": given, "decision_reason": "requires approval"}
+    request["blocked_path"] = blocked
     said = {"type": "control_request", "request_id": "1", "request": request}
     [found] = claude_stream.ClaudeStream(Path("/tree")).line(json.dumps(said).encode()) or []
     assert isinstance(found, Question)
     return found
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("/tree/notes/shell.md", "It accesses notes/shell.md.\n"),
+        ("/dev/null", "It accesses /dev/null, outside the folders that it may use.\n"),
+    ],
+)
+def test_only_a_path_outside_the_worktree_is_called_outside(path, shown):
+    assert question("Bash", blocked=path, command="date > x").detail.startswith(shown)
 
 
 def test_what_a_question_is_about_cannot_be_pushed_out_of_sight():

@@ -358,7 +358,9 @@ class ClaudeStream(RecordStream):
         description = values.pop("description", None)
         lines = []
         if isinstance(request.get("blocked_path"), str):
-            lines.append(f"It accesses {request['blocked_path']}, outside the folders that it may use.")
+            inside = self._tree.relative(request["blocked_path"])
+            reason = f"{request['blocked_path']}, outside the folders that it may use" if inside is None else inside
+            lines.append(f"It accesses {reason}.")
         if isinstance(request.get("decision_reason"), str):
             lines.append(f"Reason for asking: {shortened(request['decision_reason'], LONGEST_DETAIL)}")
         # The effect comes before the agent's description of it, and a long value does not displace a short one.
