@@ -48,6 +48,8 @@ from understudy.model.verdicts import Reservation, ReservationFact, in_order
 from understudy.process.program_spec import limits_of
 
 Emit = Callable[[Event], None]
+_RUNS_TO_COMPARE = 6
+"""What comparing what the earlier tests notice takes, in runs of them: lines are recorded twice, and mutants run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -550,6 +552,8 @@ class _Judge:
                     cache=OutcomeCache(self._request.cache, since=self._request.since),
                     materialise=self._materialise,
                 )
+                soon = about(_RUNS_TO_COMPARE * base.seconds)
+                self._tell(plan.check, f"comparing what the earlier tests notice with and without the new ones{soon}")
                 lost = await self._mutation.lost_kills(plan, suite, base)
                 finding.seconds += lost.seconds
                 if lost.not_compared and all(kind[:1] == "A" for kind, _ in self._changes):
