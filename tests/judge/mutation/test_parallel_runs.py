@@ -395,29 +395,62 @@ def test_a_run_that_its_group_no_longer_needs_is_not_made(killed: Sequence[int],
     assert runs.complete
 
 
-def undone_places(count: int, *, hollow: bool) -> list[PlannedRun]:
-    places = [replace(planned_run(2 * number), group=number, of_place=True) for number in range(count)]
-    emptied = [
-        replace(planned_run(2 * number + 1), group=number, of_place=True, only_if_noticed=True)
-        for number in range(count)
-        if hollow
-    ]
-    return [*places, *emptied]
+def undone_places(count: int, *, mutants: bool, hollow: bool) -> list[PlannedRun]:
+    """Return runs for each place: a mutant, without the place, and with what it adds doing nothing."""
+    numbers = range(count)
+    runs = [replace(planned_run(100 + number), group=number) for number in numbers if mutants]
+    runs += [replace(planned_run(2 * number), group=number, of_place=True) for number in numbers]
+    emptied = (replace(planned_run(2 * number + 1), group=number, of_place=True) for number in numbers)
+    return [*runs, *(replace(run, only_if_noticed=True) for run in emptied if hollow)]
 
 
-@given(st.integers(1, 16), st.frozensets(st.integers(0, 15), max_size=4), st.booleans())
-def test_places_that_no_test_notices_are_undone_together(count: int, noticed: frozenset[int], hollow: bool) -> None:
-    """Each place gets what it would get alone, in fewer runs the fewer of them are noticed."""
+@given(
+    st.integers(1, 16),
+    st.frozensets(st.integers(0, 15), max_size=4),
+    st.booleans(),
+    st.booleans(),
+    st.lists(st.integers(1, 5), min_size=1, max_size=3),
+)
+def test_places_that_no_test_notices_are_undone_together(
+    count: int, noticed: frozenset[int], mutants: bool, hollow: bool, steps: list[int]
+) -> None:
+    """Each place gets what it would get alone; with mutants that are noticed, in fewer runs."""
     noticed = frozenset(number for number in noticed if number < count)
-    world = World(frozenset(2 * number for number in noticed), share=False)
-    lane = Lane(runner=Runner(world, 1))  # type: ignore[arg-type]
-    runs = asyncio.run(run_mutants([lane], RECORDED, undone_places(count, hollow=hollow), seconds=60))
-    killed = {run.group for run, one in zip(runs.planned, runs.results, strict=True) if one.noticed}
-    assert killed == noticed
-    assert {run.group for run in runs.planned if run.only_if_noticed} == (noticed if hollow else set())
-    assert [run.mutant for run in runs.planned] == [one.mutant for one in runs.results]
+    killed = {2 * number for number in noticed} | {100 + number for number in range(count)}
+    world = World(frozenset(killed), share=False)
+    slots = Slots(len(steps))
+    lanes = [
+        Lane(runner=Runner(world, one), slot=slots.take() if index else None)  # type: ignore[arg-type]
+        for index, one in enumerate(steps)
+    ]
+    planned = undone_places(count, mutants=mutants, hollow=hollow)
+    runs = asyncio.run(run_mutants(lanes, RECORDED, planned, seconds=60))
+    of_places = [(run, result) for run, result in zip(runs.planned, runs.results, strict=True) if run.of_place]
+    assert {run.group for run, result in of_places if result.noticed} == noticed
+    assert {run.group for run, _ in of_places if run.only_if_noticed} == (noticed if hollow else set())
+    assert [run.mutant for run in runs.planned] == [result.mutant for result in runs.results]
     assert runs.complete
-    assert world.judged <= 1 + len(noticed) * 2 * count.bit_length() + hollow * len(noticed)
+    if mutants and len(steps) == 1:
+        assert world.judged <= count + 1 + len(noticed) * 2 * count.bit_length() + hollow * len(noticed)
+
+
+class HidingRunner(Runner):
+    """Two places hide each other: a test notices each of them alone."""
+
+    async def judge(self, run: PlannedRun, *, seconds: float) -> MutantResult:
+        result = await super().judge(run, seconds=seconds)
+        return replace(result, status=MutantStatus.SURVIVED, killers=()) if len(run.beside) == 1 else result
+
+
+@pytest.mark.parametrize(("mutants", "noticed"), [(False, True), (True, False)])
+def test_places_that_hide_each_other_are_undone_alone_if_nothing_else_shows_them(
+    *, mutants: bool, noticed: bool
+) -> None:
+    lane = Lane(runner=HidingRunner(World(frozenset({0, 2, 100, 101}), share=False), 1))  # type: ignore[arg-type]
+    planned = undone_places(2, mutants=mutants, hollow=False)
+    runs = asyncio.run(run_mutants([lane], RECORDED, planned, seconds=60))
+    of_places = [result for run, result in zip(runs.planned, runs.results, strict=True) if run.of_place]
+    assert [result.noticed for result in of_places] == [noticed] * 2
 
 
 def test_changes_that_overlap_are_not_made_together() -> None:
@@ -425,7 +458,9 @@ def test_changes_that_overlap_are_not_made_together() -> None:
     wide = replace(planned_run(0), of_place=True, mutant=replace(planned_run(0).mutant, end=5))
     planned = [wide, *(replace(planned_run(start), of_place=True, group=start) for start in (4, 5, 5))]
     asyncio.run(run_mutants([Lane(runner=Runner(world, 1))], RECORDED, planned, seconds=60))  # type: ignore[arg-type]
-    assert world.judged == 3, "the first one, two that follow it, and another one at the same place"
+    assert world.judged == 5, (
+        "the first one, two that follow it, together and each alone, and another at the same place"
+    )
 
 
 @pytest.mark.parametrize("begins", [True, False])

@@ -34,6 +34,8 @@ _LEAST_RUN_SECONDS = 0.1
 """What one run takes, at least."""
 _FOLLOW_UP_SECONDS = 30.0
 """What further runs have at least, all together."""
+_SLOWER_AGAIN = 5.0
+"""How much slower than before tests may be when they run again on unchanged code after all others."""
 _TIMES_LONGER = 3.0
 """How many times longer the fewest mutants may take than the time for all."""
 _LONGEST_SECONDS = 180.0
@@ -242,9 +244,10 @@ async def run_mutants(
 ) -> MutantRuns:
     """Run the tests of all mutants within ``seconds``; what was not reached is ``PENDING``.
 
-    Places that are undone in the same file are undone together first, and in halves while a test notices that: where
-    nothing does, nothing notices one of them alone. ``follow_up`` gets all results and says what is run after them, in
-    the process that has loaded everything; it has a little time even if all others needed more than they had.
+    Places that are undone in the same file are undone together first, and in halves while a test notices that. Where
+    nothing does, one of which no test noticed a mutant is undone alone, too. ``follow_up`` gets all results and says
+    what is run after them, in the process that has loaded everything; it has a little time even if all others needed
+    more than they had.
 
     Until ``fewest`` mutants are judged, that may take three times as long: where the code takes long to load, or
     the machine is busy, the runs on the unchanged code alone can take all of the time.
@@ -321,6 +324,10 @@ class _Batch:
         """Groups of which a test noticed a mutant by a value."""
         self._unnoticed: set[int] = set()
         """Groups that no test noticed when they were undone."""
+        self._undoing = 0
+        """Lanes in which places are undone."""
+        self._decided = asyncio.Event()
+        """Such a run is over."""
         self._needless: set[int] = set()
         """Runs that were not made for one of these reasons."""
         self.disturbed = False
@@ -360,22 +367,39 @@ class _Batch:
             return False
 
     async def _serve(self, lane: Lane) -> None:
-        while self._queue:
-            item = self._needed(self._queue.popleft())
-            if not item:
-                continue
+        while item := await self._next():
             left = self._left()
             if left <= 0:
                 break
             run = self._together(item)
-            result = await lane.runner.judge(run, seconds=left)
-            self._take(item, result)
+            self._undoing += _is_undone(run)
+            try:
+                result = await lane.runner.judge(run, seconds=left)
+                self._take(item, result)
+            finally:
+                self._undoing -= _is_undone(run)
+                self._decided.set()
             alone = len(self._lanes) == 1
             self.disturbed = self.disturbed or (run.sham and result.noticed and not alone)
             if self.disturbed or (lane.slot is not None and lane.slot.wanted):
                 break
         if lane is not self._lanes[0]:
             await lane.close()
+
+    async def _next(self) -> list[int]:
+        """Return what to run next, nothing if that is all; wait while another lane finds out what else is needed."""
+        while True:
+            for _ in range(len(self._queue)):
+                item = self._queue.popleft()
+                run = self._planned[item[0]]
+                if run.only_if_noticed and self._undoing and run.group not in self._unnoticed:
+                    self._queue.append(item)
+                elif needed := self._needed(item):
+                    return needed
+            if not self._undoing:
+                return []
+            self._decided.clear()
+            await self._decided.wait()
 
     def _needed(self, item: Sequence[int]) -> list[int]:
         """Return which runs of an item are needed, and remember those that are not."""
@@ -407,6 +431,11 @@ class _Batch:
             half = len(item) // 2
             self._queue.extendleft([item[half:], item[:half]])
             return
+        if len(item) > 1:
+            # Two places can hide each other. Of one with a mutant that is noticed, what it replaces says more.
+            alone = [index for index in item if self._planned[index].group not in self._shown]
+            self._queue.extendleft([index] for index in reversed(alone))
+            item = [index for index in item if index not in alone]
         for index in item:
             run = self._planned[index]
             self._results[index] = replace(result, path=run.path, mutant=run.mutant)
@@ -439,6 +468,9 @@ class _Batch:
                 results = []
                 for run in runs:
                     left = last - asyncio.get_running_loop().time()
+                    if run.sham:
+                        expected = sum(self._recorded.passed.get(test, 0.0) for test in run.tests)
+                        left = max(left, _SLOWER_AGAIN * expected)
                     result = pending_result(run)
                     if left > 0 and run.tests:
                         result = await self._lanes[0].runner.judge(run, seconds=left)
@@ -488,6 +520,10 @@ def _items(planned: Sequence[PlannedRun]) -> list[list[int]]:
         else:
             item.append(index)
     return items
+
+
+def _is_undone(run: PlannedRun) -> bool:
+    return run.of_place and not run.only_if_noticed
 
 
 def _overlap(first: Mutant, second: Mutant) -> bool:

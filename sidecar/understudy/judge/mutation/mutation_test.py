@@ -346,7 +346,12 @@ class _Evaluation:
         of_wrong = [result for run, result in tried if run.of_tests]
         self.runs = [run for run, _ in tried if not run.of_tests]
         self.results = [result for run, result in tried if not run.of_tests]
-        self.shams += yield planning.unchanged_again(self.runs, self.results, self._sources)
+        again = planning.unchanged_again(self.runs, self.results, self._sources)
+        self.shams += yield again
+        if any(sham.status is MutantStatus.PENDING for sham in self.shams):
+            # These tests took so much longer than before that it is not known whether they still pass.
+            unknown = frozenset(again[0].tests)
+            self.results = [planning.without_kills(result, unknown) for result in self.results]
         self.score = planning.score(planned, (*self.results, *self.shams))
         if typed := planning.of_same_type(self.score.only_replaced, planned, self._sources):
             results = yield typed

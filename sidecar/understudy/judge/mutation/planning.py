@@ -298,7 +298,7 @@ def score(planned: MutationPlan, results: Iterable[MutantResult]) -> MutationSco
     results = list(results)
     shams = [result for result in results if result.sham]
     unreliable = frozenset(test for result in shams for test in result.killers)
-    real = [_without(result, unreliable) for result in results if not result.sham and not result.of_place]
+    real = [without_kills(result, unreliable) for result in results if not result.sham and not result.of_place]
     if any(result.status is MutantStatus.TIMEOUT for result in shams):
         # The tests get stuck without a cause, so being stuck does not show a mutant.
         real = [
@@ -351,7 +351,7 @@ def _executed(planned: int, judged: Sequence[MutantResult]) -> int:
     return round(planned * reached / len(judged_fully)) if judged_fully else planned
 
 
-def _without(result: MutantResult, unreliable: frozenset[str]) -> MutantResult:
+def without_kills(result: MutantResult, unreliable: frozenset[str]) -> MutantResult:
     """Return a result as if ``unreliable`` tests had not run."""
     if result.status is not MutantStatus.KILLED or not unreliable or not result.killers:
         return result
