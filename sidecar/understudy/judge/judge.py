@@ -363,6 +363,7 @@ class _Judge:
             await self._places.begin()
             deadline = asyncio.get_running_loop().time() + request.evidence.seconds_for(last.seconds)
             mutation = await self._mutate(plan, last, before, deadline)
+            deadline += mutation.outcome.besides if mutation.outcome is not None else 0.0
             mutation.seconds += await self._places.judge(
                 plan, last, mutation.outcome, self._base_runs.on_base, deadline
             )

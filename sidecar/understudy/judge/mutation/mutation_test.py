@@ -160,6 +160,8 @@ class MutationOutcome:
     """Calls that give another result in a test than elsewhere: see ``repeated_calls``."""
     only_answered: tuple[str, ...] = ()
     """What makes earlier tests pass that is not what the code does, as sentences: see ``repaired_tests``."""
+    besides: float = 0.0
+    """The seconds that this took, which are not part of the time for evidence of places."""
     report: dict[str, Any] = field(default_factory=dict)
     """The report that Stryker's viewers show."""
     seconds: float = 0.0
@@ -291,7 +293,9 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
         result.unfinished = _why_unfinished(evaluation.runs, results)
     of_places = tuple((run, tried) for run, tried in zip(evaluation.runs, results, strict=True) if run.of_place)
     differing = await _differing_calls(request, first, lanes[0].runner, recorded.seconds)
+    began = loop.time()
     only_answered = await _only_answered(request, first, lanes[0].runner, recorded)
+    besides = loop.time() - began
     confirmation = await _confirmation(request, first, evaluation.tests_of_kills(of_places))
     covered = {(run.path, run.mutant): run.tests for run in planned.runs}
     return MutationOutcome(
@@ -308,6 +312,7 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
         indifferent=tuple(sorted(evaluation.indifferent)),
         differing=tuple(differing),
         only_answered=tuple(only_answered),
+        besides=besides,
         report=mutant_runs.report(results, sources, covered),
     )
 
