@@ -110,8 +110,10 @@ def suggested(standings: Iterable[Standing]) -> list[str]:
     def place(standing: Standing) -> tuple[bool, bool, bool]:
         return not standing.default_for_recipe, not standing.default, standing.builtin
 
-    known = [one for one in standings if one.default_for_recipe or one.default or one.builtin or one.succeeded]
-    return [standing.name for standing in sorted(known, key=place)]
+    def is_known(standing: Standing) -> bool:
+        return standing.default_for_recipe or standing.default or standing.builtin or standing.succeeded
+
+    return [standing.name for standing in sorted(filter(is_known, standings), key=place)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -129,6 +129,17 @@ def test_a_delegator_without_the_key_of_its_server_is_not_ready(
     assert json.loads(run("delegators", "show", "quick", "--json"))["state"]["ready"]
 
 
+def test_a_name_that_is_taken_is_answered_with_the_command_that_changes_it(programs: Path) -> None:
+    _ = programs
+    taken = ("servers", "add", "lab", "--url", "http://127.0.0.1:9/v1"), ("delegators", "add", "mine", "--", "cat")
+    for arguments in taken:
+        run(*arguments)
+        with pytest.raises(UnderstudyError, match="already exists") as refused:
+            run(*arguments)
+        command = f"understudy {arguments[0]} update {arguments[2]}"
+        assert refused.value.hint == f"Choose another name, or change that one: {command}"
+
+
 def test_the_first_choice_on_an_empty_machine_asks_for_a_command(
     programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

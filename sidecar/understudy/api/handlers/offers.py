@@ -124,9 +124,9 @@ def _succeeded(recipe: str) -> set[str]:
     """Return the delegators with a result among the newest delegations of a recipe."""
     recent, _ = reader.page(states=[State.FINISHED], limit=_RECENT)
     return {
-        one.attempts[-1].delegator
-        for one in recent
-        if one.recipe == recipe and one.attempts and one.verdict in _SUCCESSES
+        delegation.attempts[-1].delegator
+        for delegation in recent
+        if delegation.recipe == recipe and delegation.attempts and delegation.verdict in _SUCCESSES
     }
 
 

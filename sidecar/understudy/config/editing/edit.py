@@ -41,6 +41,10 @@ Entry = DelegatorEntry | ModelServerEntry | CheckEntry
 
 _FOLDER: dict[Kind, str] = {"delegator": "delegators", "model_server": "model-servers", "check": "checks"}
 _TITLE: dict[Kind, str] = {"delegator": "delegator", "model_server": "model server", "check": "check"}
+_UPDATE: dict[Kind, str] = {
+    "delegator": "understudy delegators update",
+    "model_server": "understudy servers update",
+}
 _UNKNOWN: dict[Kind, ErrorKind] = {
     "delegator": ErrorKind.UNKNOWN_DELEGATOR,
     "model_server": ErrorKind.UNKNOWN_MODEL_SERVER,
@@ -319,7 +323,9 @@ class Editor:
             raise UnderstudyError(
                 ErrorKind.ALREADY_EXISTS,
                 f"The {_TITLE[kind]} `{name}` already exists.",
-                hint="Choose another name, or edit that one.",
+                hint=f"Choose another name, or change that one: {_UPDATE[kind]} {name}"
+                if kind in _UPDATE
+                else "Choose another name, or edit that one.",
                 location=entry.location if entry is not None and taken else None,
             )
 

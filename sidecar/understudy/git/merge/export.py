@@ -189,7 +189,7 @@ def _person(repository: Repository, role: str) -> str:
             raise UnderstudyError(
                 ErrorKind.CONFIG_INVALID,
                 f"git does not know your {part}, which a commit needs.",
-                hint=f"Set it: git config --global user.{part} …",
+                hint="Set name and email: git config --global user.name 'NAME' && git config --global user.email EMAIL",
             )
         parts.append(plain)
     now = time.time()

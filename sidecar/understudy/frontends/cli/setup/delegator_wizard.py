@@ -31,9 +31,9 @@ def delegator() -> dict[str, Any]:
     asked = there | {CUSTOM_COMMAND}
     tools = [tool for tool in listed if tool.found and (tool.runnable or tool.command) and tool.name not in asked]
     servers = [entry.model_server for entry in call("modelServers/list").model_servers]
-    known = {server.base_url.rstrip("/") for server in servers}
+    addresses = {server.base_url.rstrip("/") for server in servers}
     presets = call("modelServers/presets").presets
-    running = [preset for preset in presets if preset.running and preset.base_url.rstrip("/") not in known]
+    running = [preset for preset in presets if preset.running and preset.base_url.rstrip("/") not in addresses]
     missing = [tool for tool in listed if not tool.found and tool.install is not None]
     # What runs now comes first, and what cannot work yet last.
     choices: list[tuple[str, Callable[[], dict[str, Any]]]] = [
