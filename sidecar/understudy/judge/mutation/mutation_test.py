@@ -294,7 +294,8 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
     of_places = tuple((run, tried) for run, tried in zip(evaluation.runs, results, strict=True) if run.of_place)
     differing = await _differing_calls(request, first, lanes[0].runner, recorded.seconds)
     began = loop.time()
-    only_answered = await _only_answered(request, first, lanes[0].runner, recorded)
+    lines_with_effect = evaluation.lines_with_effect(of_places)
+    only_answered = await _only_answered(request, first, lanes[0].runner, recorded, lines_with_effect)
     besides = loop.time() - began
     confirmation = await _confirmation(request, first, evaluation.tests_of_kills(of_places))
     covered = {(run.path, run.mutant): run.tests for run in planned.runs}
@@ -376,6 +377,22 @@ class _Evaluation:
             self.score = planning.without_busy(self.score, further, more)
             results += more
 
+    def lines_with_effect(
+        self, of_places: Sequence[tuple[PlannedRun, MutantResult]]
+    ) -> Mapping[str, frozenset[int]] | None:
+        """Return the changed lines without those of places that no test notices when they are as in the base."""
+        request = self._request
+        lines, groups = request.lines, request.groups
+        judged = {change.path for change in request.changes}
+        if lines is None or groups is None or not judged.union(request.test_files).issuperset(request.base or ()):
+            return lines
+        undone = ((run.group, result.status) for run, result in of_places if not run.only_if_noticed)
+        survived = {group for group, status in undone if status is MutantStatus.SURVIVED}
+        return {
+            path: frozenset(line for line in numbers if groups.get(path, {}).get(line) not in survived)
+            for path, numbers in lines.items()
+        }
+
     def tests_of_kills(self, of_places: Iterable[tuple[PlannedRun, MutantResult]]) -> dict[MutantResult, int]:
         """Return the kills, each with the number of tests that run the changed line."""
         tests = {(run.path, run.mutant): len(run.tests) for run in self.runs}
@@ -406,13 +423,20 @@ async def _differing_calls(request: MutationRequest, first: _Copy, runner: Mutan
 
 
 async def _only_answered(
-    request: MutationRequest, first: _Copy, runner: MutantRunner, recorded: RecordedTests
+    request: MutationRequest,
+    first: _Copy,
+    runner: MutantRunner,
+    recorded: RecordedTests,
+    lines: Mapping[str, frozenset[int]] | None,
 ) -> list[str]:
-    """Return what makes repaired tests pass that is not what the code does; nothing where that cannot be found out."""
-    if request.base is None or request.lines is None or not isinstance(runner, PytestRunner):
+    """Return what makes repaired tests pass that is not what the code does; nothing where that cannot be found out.
+
+    Only tests that run one of ``lines`` can be repaired.
+    """
+    if request.base is None or lines is None or not isinstance(runner, PytestRunner):
         return []
     tests = RepairedTests(
-        request.earlier.intersection(executing(recorded, request.lines)),
+        request.earlier.intersection(executing(recorded, lines)),
         runner,
         request.plan,
         first.context,
