@@ -1,6 +1,6 @@
 """Measure the tests that the ghostwriter writes for modules of real packages, with the mutants of another program.
 
-    python scripts/measure_packages.py                       every module of MODULES: about half an hour
+    python scripts/measure_packages.py                       every module of MODULES: about an hour
     python scripts/measure_packages.py humanize/number.py   some of them
 
 For each module, this script commits the sources of its package to an empty repository, runs the recipe `tests` there
@@ -62,6 +62,27 @@ MODULES: dict[str, tuple[str, ...]] = {
     "isodate/isodates.py": (),
     "isodate/isotime.py": (),
     "webcolors/_conversion.py": (),
+    "boltons/dictutils.py": (),
+    "boltons/formatutils.py": (),
+    "boltons/iterutils.py": (),
+    "boltons/listutils.py": (),
+    "boltons/mathutils.py": (),
+    "boltons/namedutils.py": (),
+    "boltons/statsutils.py": (),
+    "boltons/urlutils.py": (),
+    "cachetools/__init__.py": (),
+    "cachetools/keys.py": (),
+    "humanize/lists.py": (),
+    "isodate/duration.py": (),
+    "isodate/isoduration.py": (),
+    "isodate/isotzinfo.py": (),
+    "sortedcontainers/sorteddict.py": (),
+    "sortedcontainers/sortedlist.py": (),
+    "sortedcontainers/sortedset.py": (),
+    "toolz/dicttoolz.py": (),
+    "toolz/recipes.py": (),
+    "wcwidth/wcwidth.py": (),
+    "webcolors/_normalization.py": (),
 }
 """Modules → the other packages that they import."""
 MUTANTS = 40

@@ -1,4 +1,4 @@
-"""Test what proxies and other servers send that no scripted model server sends: a table of agents and faults."""
+"""Test what proxies and other servers send that no scripted model server sends: a table of agents and answers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 
 pytestmark = pytest.mark.heavy
 
-FAULTS = {
+ANSWERS = {
     "too_large": (413, "text/html", "<html><body><h1>413 Request Entity Too Large</h1></body></html>"),
     "login_page": (200, "text/html", "<!DOCTYPE html><html><body>Please log in to the proxy.</body></html>"),
     "no_route": (404, "text/plain", "404 page not found"),
 }
-"""Fault → what answers every request."""
+"""Answer → what answers every request."""
 TRUNCATED, MALFORMED = ErrorKind.STREAM_TRUNCATED, ErrorKind.MALFORMED_OUTPUT
 KINDS: dict[str, dict[str, ErrorKind | None]] = {
     "too_large": dict.fromkeys(
@@ -38,13 +38,13 @@ KINDS: dict[str, dict[str, ErrorKind | None]] = {
         ("claude", "codex", "copilot", "gemini", "opencode", "pi", "qwen"), ErrorKind.MODEL_NOT_FOUND
     ),
 }
-"""Fault → tool → the kind of its failure; None: a result without changes."""
+"""Answer → tool → the kind of its failure; None: a result without changes."""
 LIMITS = Limits(total_seconds=90, first_event_seconds=60, idle_seconds=60, after_result_seconds=10)
 
 
 @contextlib.contextmanager
-def answering(fault: str) -> Iterator[int]:
-    status, kind, text = FAULTS[fault]
+def answering(answer: str) -> Iterator[int]:
+    status, kind, text = ANSWERS[answer]
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -73,10 +73,10 @@ def answering(fault: str) -> Iterator[int]:
             thread.join()
 
 
-@pytest.mark.parametrize(("fault", "tool"), [(fault, tool) for fault, kinds in KINDS.items() for tool in kinds])
-async def test_a_fault_has_its_kind_with_every_agent(lab, fault, tool):
+@pytest.mark.parametrize(("answer", "tool"), [(answer, tool) for answer, kinds in KINDS.items() for tool in kinds])
+async def test_an_answer_has_its_kind_with_every_agent(lab, answer, tool):
     models = {"gemini": "gemini-2.5-flash", "copilot": "scripted-model"}
-    with answering(fault) as port:
+    with answering(answer) as port:
         url = f"http://127.0.0.1:{port}"
         if tool == "claude":
             task = lab.task("none", env={"ANTHROPIC_BASE_URL": url}, limits=LIMITS)
@@ -86,4 +86,4 @@ async def test_a_fault_has_its_kind_with_every_agent(lab, fault, tool):
             task = lab.tool_task(tool, "none", model=model, url=address, limits=LIMITS, env=env)
         ended = await lab.run(task)
     kind = ended.kind if isinstance(ended, UnderstudyError) else None
-    assert kind is KINDS[fault][tool], ended
+    assert kind is KINDS[answer][tool], ended
