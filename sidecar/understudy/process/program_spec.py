@@ -73,9 +73,12 @@ class AccessProfile(msgspec.Struct, frozen=True):
 
     def covers(self) -> list[tuple[Path, bool]]:
         """Return the hidden folders and what is shown in them (True), each before what is in it."""
-        # An item that is a link is shown in its place, whatever it leads to.
-        places = {Path(os.path.realpath(item.parent), item.name): True for item in self.shown if item.exists()}
-        places |= {Path(os.path.realpath(folder)): False for folder in self.hidden if folder.is_dir()}
+        # An item that is a link is shown in its place, whatever it leads to. pathlib would raise where the user may not
+        # look, and for what is too long for a path.
+        shown = [item for item in self.shown if os.path.exists(item)]  # noqa: PTH110
+        hidden = [folder for folder in self.hidden if os.path.isdir(folder)]  # noqa: PTH112
+        places = {Path(os.path.realpath(item.parent), item.name): True for item in shown}
+        places |= {Path(os.path.realpath(folder)): False for folder in hidden}
         covers: dict[Path, bool] = {}
         for place, is_shown in sorted(places.items()):
             around = next((covers[parent] for parent in place.parents if parent in covers), True)

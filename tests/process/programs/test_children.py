@@ -589,6 +589,19 @@ async def test_hidden_folders_are_empty_but_for_what_is_shown_and_stay_so(tmp_pa
     assert not (checkout / "written").exists()
 
 
+@pytest.mark.skipif(os.getuid() == 0, reason="root may look everywhere")
+def test_what_the_user_may_not_look_at_is_neither_hidden_nor_shown(tmp_path):
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+    access = AccessProfile(Role.CHECK, hidden=(tmp_path, closed / "folder"), shown=(closed / "bin",))
+    assert access.covers() == [(tmp_path.resolve(), False)]
+
+
+def test_an_argument_that_is_too_long_for_a_path_is_not_one(tmp_path):
+    access = AccessProfile(Role.CHECK, hidden=(tmp_path, Path("/", "h" * 300)), shown=(Path("/", "s" * 300),))
+    assert access.covers() == [(tmp_path.resolve(), False)]
+
+
 async def test_only_what_is_restricted_is_restricted(tmp_path):
     code = "import os, socket; open('x', 'w').close(); print(len(socket.if_nameindex()), os.path.exists('x'))"
     shown = {}
