@@ -370,8 +370,10 @@ class _Judge:
             if finding.earlier is not None and not finding.reservations:
                 mutation.seconds += await self._compare_edits(plan, last, finding.earlier)
         findings.repeated(flaky=bool(mutation.flaky), tests=mutation.flaky, seconds=finding.seconds + mutation.seconds)
+        if mutation.in_fresh_clone is not None:
+            self._record.ran(plan, request.head, mutation.in_fresh_clone, None, bare=True, fresh=True)
         if last.green and check.required and not plan.tests:
-            await self._confirm(plan, last, mutation)
+            await self._confirm(plan, last, mutation.in_fresh_clone)
         await self._materialise(request.head)
         if check.required:
             self._findings.reserve(*findings.reservations())
@@ -379,16 +381,12 @@ class _Judge:
         self._emit(CheckFinished.of(result))
         return result
 
-    async def _confirm(self, plan: PreparedCheck, last: CheckOutcome, mutation: MutationFinding) -> None:
+    async def _confirm(self, plan: PreparedCheck, last: CheckOutcome, in_clone: CheckOutcome | None) -> None:
         """Compare a check that passed with a run without the probe: the one in a fresh clone, if it passed there."""
-        in_clone = [mutation.outcome.in_fresh_clone] if mutation.outcome is not None else []
+        kept = [in_clone] if in_clone is not None and in_clone.green else []
 
         async def run(bare: bool) -> CheckOutcome:
-            outcome = in_clone.pop() if bare and in_clone else None
-            if outcome is None or not outcome.green:
-                return await self._once(plan, self._request.head, bare=bare)
-            self._record.ran(plan, self._request.head, outcome, None, bare=True, fresh=True)
-            return outcome
+            return kept.pop() if bare and kept else await self._once(plan, self._request.head, bare=bare)
 
         self._tell(plan.check, f"running it again{about(last.seconds)}")
         confirmed = await repeated_runs.confirm(run, last)

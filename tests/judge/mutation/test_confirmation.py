@@ -10,10 +10,14 @@ from typing import Any
 
 import pytest
 
+from understudy.judge.check_findings import read_record
 from understudy.judge.mutant_runners.mutant_runs import MutantResult
-from understudy.judge.mutation.confirmation import confirm
-from understudy.judge.runs.check_run import CheckContext
+from understudy.judge.mutation import confirmation
+from understudy.judge.mutation.confirmation import Confirmation, confirm
+from understudy.judge.runs import check_run
+from understudy.judge.runs.check_run import CheckContext, CheckOutcome
 from understudy.judge.runs.runner_registry import PreparedCheck
+from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import Check, MutantStatus
 from understudy.model.verdicts import Reservation, Verdict
 from understudy.mutants.generate import mutants_of
@@ -74,16 +78,21 @@ def test_add():
 """
 
 
-async def test_a_comparison_with_the_checkout_notices_nothing(project: Any) -> None:
+async def test_a_comparison_with_the_checkout_notices_nothing(project: Any, tmp_path: Path) -> None:
     if why := await why_nothing_is_hidden():
         pytest.skip(why)
-    judged = await project.judge({"test_calc.py": COPY.format(place=str(project.checkout))})
+    judged = await project.judge({"test_calc.py": COPY.format(place=str(project.checkout))}, reports=tmp_path)
+    record = read_record(tmp_path)
+    assert record is not None
+    how = [run.circumstances for run in record.checks[0].runs if "fresh" in run.circumstances]
+    assert how == ["without Understudy's report, in a fresh clone"], "whether anything was hidden is recorded"
     assert judged.verdict is Verdict.UNVERIFIED
     assert Reservation.TAMPERED in judged.said
     assert "in a fresh clone, a small change in line 2 of calc.py makes no test fail" in judged.only.tampered[0]
 
 
 CALC = "def add(a, b):\n    return a + b\n"
+HONEST = "import calc\n\ndef test_add():\n    assert calc.add(1, 2) == 3\n"
 GIT = """\
 import subprocess, types
 import calc
@@ -102,7 +111,7 @@ def test_add():
         pytest.param(COPY, False, False, id="another copy"),
         pytest.param(COPY.replace("OSError", "TypeError"), False, True, id="a copy that must be there"),
         pytest.param(GIT, False, False, id="the committed code"),
-        pytest.param("import calc\n\ndef test_add():\n    assert calc.add(1, 2) == 3\n", True, False, id="honest"),
+        pytest.param(HONEST, True, False, id="honest"),
         pytest.param(
             "import calc, pathlib\n\ndef test_add():\n    assert (pathlib.Path.home() / 'model').exists()\n"
             "    assert calc.add(1, 2) == 3\n",
@@ -129,6 +138,37 @@ def test_add():
 async def test_the_mutant_is_the_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, confirmed: bool, unchanged_fails: bool
 ) -> None:
+    shown = await confirmed_in_clone(tmp_path, monkeypatch, text)
+    assert shown.looks_at_source == ("hashlib" in text)
+    assert (not shown.unconfirmed and not shown.unchanged_fails, shown.unchanged_fails) == (confirmed, unchanged_fails)
+
+
+async def test_where_nothing_can_be_hidden_the_runs_see_the_checkout_and_that_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts = []
+
+    async def refuse_to_hide(plan: PreparedCheck, setting: CheckContext, *, bare: bool) -> CheckOutcome:
+        starts.append(bool(setting.hidden))
+        if setting.hidden:
+            return check_run._not_started(
+                ["pytest"], UnderstudyError(ErrorKind.ISOLATION_UNAVAILABLE, "A mount failed.")
+            )
+        return await check_run.run_once(plan, setting, bare=bare)
+
+    async def nothing() -> str:
+        return ""
+
+    monkeypatch.setattr(confirmation, "why_nothing_is_hidden", nothing)
+    monkeypatch.setattr(confirmation, "run_once", refuse_to_hide)
+    shown = await confirmed_in_clone(tmp_path, monkeypatch, HONEST)
+    assert shown.unchanged is not None
+    assert (shown.unchanged.green, shown.unchanged.hidden, shown.unconfirmed) == (True, False, ())
+    assert starts == [True, False, False], "it tries to hide only once"
+
+
+async def confirmed_in_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Confirmation:
+    """Confirm one kill of a test in a fresh clone of a small project."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for folder in ("home", "scratch", "original", "copy", "home/model"):
         (tmp_path / folder).mkdir(exist_ok=True)
@@ -152,6 +192,5 @@ async def test_the_mutant_is_the_commit(
     mutant = next(mutant for mutant in mutants_of("calc.py", CALC.encode()) if mutant.operator == "arithmetic")
     kill = MutantResult(path="calc.py", mutant=mutant, status=MutantStatus.KILLED)
     shown = await confirm(PreparedCheck(check=check), context, tmp_path / "original", [kill])
-    assert shown.looks_at_source == ("hashlib" in text)
-    assert (not shown.unconfirmed and not shown.unchanged_fails, shown.unchanged_fails) == (confirmed, unchanged_fails)
     assert (tree / "calc.py").read_text() == CALC, "the mutant is gone"
+    return shown

@@ -103,6 +103,8 @@ async def confirm(
             unconfirmed.append(kill)
         if confirmed > len(unconfirmed) or len(unconfirmed) > 1:
             break
+    # What could be hidden at first may not have been later.
+    unchanged = dataclasses.replace(unchanged, hidden=clone.hides)
     return Confirmation(unconfirmed=tuple(unconfirmed) if len(unconfirmed) > confirmed else (), unchanged=unchanged)
 
 
@@ -124,6 +126,11 @@ class _FreshClone:
         checkout = (copied.workspace, *([history] if history is not None else []))
         copies = copied.scratch.parents[1]
         self._hidden = (*checkout, self._original, copies, copied.temporary, delegation_folder.state_root())
+
+    @property
+    def hides(self) -> bool:
+        """Return whether the judging is hidden from the runs."""
+        return bool(self._hidden)
 
     def make(self) -> None:
         """Remove the history, and remember the state of the other files."""
@@ -157,6 +164,14 @@ class _FreshClone:
         return outcome
 
     async def _run(self) -> CheckOutcome:
+        """Run the check as ``_run_once``, and from now on without hiding anything if it cannot be started so."""
+        outcome = await self._run_once()
+        if not outcome.started and self._hidden:
+            self._hidden = ()
+            outcome = await self._run_once()
+        return outcome
+
+    async def _run_once(self) -> CheckOutcome:
         """Run the check with what it can write, and a history, that no other run has seen."""
         if self._has_history:
             await asyncio.to_thread(self._commit)

@@ -72,6 +72,8 @@ class MutationFinding:
     """All mutants of the sample."""
     outcome: MutationOutcome | None = None
     """What was judged on the changed lines."""
+    in_fresh_clone: CheckOutcome | None = None
+    """See ``MutationOutcome``."""
     tampered: str = ""
     """Why the kills are not believed."""
     seconds: float = 0.0
@@ -121,7 +123,11 @@ class MutationEvidence:
         counted = new or green.observed.passing
         outcome = await self._test(plan, green, sources, counted=counted or None, only_executed=not named)
         finding = MutationFinding(
-            result=outcome.result, flaky=outcome.flaky, judged=outcome.judged, seconds=outcome.seconds
+            result=outcome.result,
+            flaky=outcome.flaky,
+            judged=outcome.judged,
+            in_fresh_clone=outcome.in_fresh_clone,
+            seconds=outcome.seconds,
         )
         result, score = outcome.result, outcome.score
         if result is None or score is None:
@@ -206,6 +212,7 @@ class MutationEvidence:
             flaky=outcome.flaky,
             judged=outcome.judged,
             outcome=outcome,
+            in_fresh_clone=outcome.in_fresh_clone,
             seconds=outcome.seconds,
         )
         self._look_at_unreliable(plan.check.name, outcome, finding)
