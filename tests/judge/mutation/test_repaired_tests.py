@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from understudy.judge.injected import understudy_calls
+from understudy.judge.injected.understudy_lines import Lines
 from understudy.judge.mutation.repaired_tests import SimilarCalls, answers_only, as_similar, disguised
 from understudy.model.evidence.checks import Check
 from understudy.model.verdicts import Reservation, Verdict
@@ -114,6 +115,40 @@ def test_calls_are_varied_in_one_order(tmp_path: Path) -> None:
     assert (function, arguments, gives) == ("code_of_project.f", "7, 5", "35")
     assert similar[:4] == [["8, 5", "40"], ["7, 6", "42"], ["6, 5", "30"], ["7, 4", "28"]]
     assert near == ["40", "42", "30", "28"]
+
+
+RAISES = """def raises(number):
+    raise ValueError(number)
+
+
+def handles(number):
+    try:
+        raises(number)
+    except ValueError:
+        return None
+"""
+
+
+def test_what_calls_raise_is_recorded(tmp_path: Path, monkeypatch: Any) -> None:
+    (tmp_path / "raising_code.py").write_text(RAISES)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    recorder = understudy_calls.CallRecorder(str(tmp_path), [])
+    lines = Lines([str(tmp_path / "raising_code.py")])
+    lines.on_call, lines.on_return, lines.on_raise = recorder.called, recorder.returned, recorder.raised
+    before = sys.gettrace()
+    lines.begin()
+    try:
+        import raising_code  # type: ignore[import-not-found]
+
+        lines.starts("test")
+        raising_code.handles(4)
+    finally:
+        lines.end()
+        sys.settrace(before)
+    recorder.save(str(tmp_path / "calls"))
+    written = (tmp_path / ("calls" + understudy_calls.RESULTS)).read_text().splitlines()
+    results = {name: result for name, _, result in map(json.loads, written)}
+    assert results == {"raising_code.raises": "raises ValueError: list(4)", "raising_code.handles": "None"}
 
 
 CODE = "def label(text):\n    return text.upper()\n\n\ndef add(a, b):\n    return a - b\n"

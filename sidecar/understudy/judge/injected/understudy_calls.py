@@ -19,6 +19,7 @@ import inspect
 import io
 import itertools
 import json
+import opcode
 import os
 import pickle
 import signal
@@ -70,6 +71,7 @@ _SIDE_EFFECTS = (
     "os.utime",
 )
 """Beginnings of audit events that a repeated call may not cause."""
+_RETURNS = opcode.opmap["RETURN_VALUE"]
 _TEST_RUNNERS = frozenset({"pytest", "_pytest", "unittest"})
 
 _EXACT: Any = (
@@ -132,14 +134,24 @@ class CallRecorder:
             self._calls.append((module, name, data))
 
     def returned(self, frame: Any, value: Any) -> None:
-        """Keep what a call gave, if it is kept."""
+        """Keep what a call gave, if it is kept; nothing if it ends by what it raised."""
         number = self._running.pop(id(frame), None)
+        ends_by_raising = value is None and number in self._results and _instruction(frame) != _RETURNS
+        if number is not None and not ends_by_raising:
+            self._keep(number, _described, value)
+
+    def raised(self, frame: Any, error: BaseException) -> None:
+        """Keep what is raised in a call, if it is kept, until it returns something."""
+        number = self._running.get(id(frame))
         if number is not None:
-            self._busy = True
-            try:
-                self._results[number] = _described(value)
-            finally:
-                self._busy = False
+            self._keep(number, _described_error, error)
+
+    def _keep(self, number: int, describe: Callable[[Any], str], result: Any) -> None:
+        self._busy = True
+        try:
+            self._results[number] = describe(result)
+        finally:
+            self._busy = False
 
     def _is_ours(self, file: str) -> bool:
         if file not in self._ours:
@@ -177,6 +189,10 @@ def _arguments(code: Any, values: Dict[str, Any]) -> Optional[Any]:  # noqa: UP0
     except KeyError:
         return None
     return positional, by_name
+
+
+def _instruction(frame: Any) -> int:
+    return int(frame.f_code.co_code[frame.f_lasti])
 
 
 def _pickled(arguments: Any) -> Optional[bytes]:  # noqa: UP045
@@ -380,7 +396,11 @@ def _repeated(module: str, name: str, data: bytes, call: Callable[..., Any]) -> 
             result = list(itertools.islice(result, _MOST_ITEMS))
         return arguments, _described(result)
     except BaseException as error:
-        return arguments, "raises " + type(error).__name__ + ": " + _described(list(getattr(error, "args", ())))
+        return arguments, _described_error(error)
+
+
+def _described_error(error: BaseException) -> str:
+    return "raises " + type(error).__name__ + ": " + _described(list(getattr(error, "args", ())))
 
 
 def _described(value: Any, depth: int = 0) -> str:

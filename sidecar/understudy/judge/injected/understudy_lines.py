@@ -42,7 +42,9 @@ class Lines:
         self.on_call: Optional[Callable[[Any], None]] = None  # noqa: UP045
         """Gets the frame of each function that a test calls."""
         self.on_return: Optional[Callable[[Any, Any], None]] = None  # noqa: UP045
-        """Gets the frame of a function in one of the files, and what it returns."""
+        """Gets the frame of a function in one of the files when it ends, and what it returns; None if it raises."""
+        self.on_raise: Optional[Callable[[Any, Any], None]] = None  # noqa: UP045
+        """Gets such a frame before, and an exception that ends it; before Python 3.12, also one that it handles."""
         self._watch: Any = getattr(sys, "monitoring", None)  # Python 3.12: each line reports once for each test
 
     def begin(self) -> None:
@@ -54,9 +56,11 @@ class Lines:
             self._watch.register_callback(self._watch.COVERAGE_ID, self._watch.events.LINE, self._on_line)
             self._watch.register_callback(self._watch.COVERAGE_ID, self._watch.events.PY_START, self._on_start)
             self._watch.register_callback(self._watch.COVERAGE_ID, self._watch.events.PY_RETURN, self._on_return)
+            self._watch.register_callback(self._watch.COVERAGE_ID, self._watch.events.PY_UNWIND, self._on_unwind)
             events = self._watch.events.LINE
             events |= self._watch.events.PY_START if self.on_call is not None else 0
             events |= self._watch.events.PY_RETURN if self.on_return is not None else 0
+            events |= self._watch.events.PY_UNWIND if self.on_raise is not None else 0
             self._watch.set_events(self._watch.COVERAGE_ID, events)
         self.starts(None)
 
@@ -153,6 +157,13 @@ class Lines:
         if self.on_return is not None:
             self.on_return(sys._getframe(1), value)  # noqa: SLF001 - the frame that ends
 
+    def _on_unwind(self, code: Any, offset: int, error: Any) -> None:  # noqa: ARG002 - the interpreter's signature
+        frame = sys._getframe(1)  # noqa: SLF001 - the frame that ends
+        if self.on_raise is not None:
+            self.on_raise(frame, error)
+        if self.on_return is not None:
+            self.on_return(frame, None)
+
     def _trace(self, frame: Any, event: str, argument: Any) -> Any:
         if event == "call" and self.on_call is not None and self._test:
             self.on_call(frame)
@@ -166,6 +177,8 @@ class Lines:
             self.found[file].setdefault(self._test, set()).add(frame.f_lineno)
         elif event == "return" and self.on_return is not None:
             self.on_return(frame, argument)
+        elif event == "exception" and self.on_raise is not None:
+            self.on_raise(frame, argument[1])
         return self._trace
 
 

@@ -306,6 +306,7 @@ def record(job: Json) -> Json:
     calls = CallRecorder(job["root"], job["test_files"], job["per_function"]) if job["calls"] else None
     if calls is not None:
         recorded.lines.on_call, recorded.lines.on_return = calls.called, calls.returned
+        recorded.lines.on_raise = calls.raised
     tree = CopiedTree(job["root"], job["original"]) if job["original"] else None
     began = time.perf_counter()
     code = run_pytest(job["tests"], PytestRecord(recorded, job["root"]), job["tests_in"], stop=False)
