@@ -479,7 +479,7 @@ def _syntax(root: Node, source: bytes, docstrings: bool, erased: Collection[str]
         # The text of a node is copied, so not of those that have children.
         if "comment" in node.type and not _DIRECTIVE.search(node.text or b""):
             continue
-        if node.type in erased or (docstrings and _is_docstring(node)):
+        if node.type in erased or (docstrings and is_docstring(node)):
             continue
         yield node.type
         stack.append("end")
@@ -501,7 +501,8 @@ def _between(node: Node, source: bytes) -> Iterator[bytes]:
         yield gap
 
 
-def _is_docstring(node: Node) -> bool:
+def is_docstring(node: Node) -> bool:
+    """Return whether a node of Python is the docstring of a module, class or function."""
     if node.type != "expression_statement" or [child.type for child in node.named_children] != ["string"]:
         return False
     above = node.parent

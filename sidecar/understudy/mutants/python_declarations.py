@@ -67,6 +67,20 @@ def differs_in_annotations(before: bytes, after: bytes) -> bool:
     return (text := _without_annotations(after)) is not None and text == _without_annotations(before)
 
 
+@functools.lru_cache(maxsize=_KEPT_FILES)
+def plain_annotations(source: bytes) -> frozenset[tuple[int, int]]:
+    """Return where the annotations begin that ``differs_in_annotations`` ignores: lines, from 1, and bytes in them."""
+    module = python_syntax(source)
+    if module is None:
+        return frozenset()
+    return _annotations(module) - _annotations(_WithoutAnnotations().visit(copy.deepcopy(module)))
+
+
+def _annotations(module: ast.Module) -> frozenset[tuple[int, int]]:
+    nodes = [getattr(node, field, None) for node in ast.walk(module) for field in ("annotation", "returns")]
+    return frozenset((node.lineno, node.col_offset) for node in nodes if node is not None)
+
+
 def _replaced_definitions(before: bytes, after: bytes) -> list[tuple[ast.stmt, ast.stmt]]:
     """Return the functions and classes whose text differs, if both files have as many statements; else none."""
     modules = python_syntax(before), python_syntax(after)

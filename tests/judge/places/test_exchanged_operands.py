@@ -12,6 +12,7 @@ from understudy.model.verdicts import Reservation
 
 SUITE = Check(name="suite", argv=["{python}", "-m", "pytest", "-q"])
 GO = "package a\n\nfunc f(t int) bool {{\n\treturn t > 10 && s == {}\n}}\n"
+DOCUMENTED = 'def f(n):\n    """Add one."""\n    return n '
 
 
 def exchanged(path: str, before: str, after: str) -> str | None:
@@ -27,6 +28,8 @@ def exchanged(path: str, before: str, after: str) -> str | None:
         ("a.py", "def f(x):\n    raise E from x\n    x()", "def f(x):\n    raise E from None\n    x()", "x"),
         ("a.py", "def f(t, limit=3):\n    pass", "def f(t, limit=4):\n    pass", "3"),
         ("a.py", "if a < b:\n    pass", "if a <= b:\n    pass", "<"),
+        ("a.py", "def f(p: str = 'a'):\n    pass", "def f(p: bytes = 'b'):\n    pass", "'a'"),
+        ("a.py", "class A:\n    p: int = g(int)", "class A:\n    p: str = g(int)", "int"),
         ("a.js", "const f = (t) => t > 100;", "const f = (t) => t > 100.5;", "100"),
         ("a.js", "const f = (t) => t.replace(/[^a-z]/g, '');", "const f = (t) => t.replace(/[ ]/g, '');", "[^a-z]"),
         ("a.ts", "const f = (a: number, b = 3) => a + b;", "const f = (a: number, b = 4) => a + b;", "3"),
@@ -52,10 +55,20 @@ def test_another_operand(path: str, before: str, after: str, operand: str) -> No
         ("a.py", "def f(n):\n    return '%d' % n", "def f(n):\n    return f'{n}'"),
         ("a.go", "package a\n\nvar a = 1 // one\n", "package a\n\nvar a = 1 // first\n"),
         ("a.txt", "1", "2"),
+        ("a.py", f"{DOCUMENTED}+ 1", f"{DOCUMENTED.replace('one', 'it')}- -1"),
+        ("a.py", "def f(p: str, *q: 'a') -> int:\n    x: int = p", "def f(p: bytes, *q: 'b') -> g:\n    x: g = p\n"),
     ],
 )
 def test_the_same_in_other_words(path: str, before: str, after: str) -> None:
     assert exchanged(path, before, after) is None
+
+
+def test_what_is_read_is_an_operand() -> None:
+    before, after = f"{DOCUMENTED}+ 1", f"{DOCUMENTED.replace('one', 'it')}+ 1"
+    lines = range(1, 4)
+    assert exchanged_operand("a.py", before.encode(), after.encode(), lines, lines, docstrings_run=True)
+    before, after = "def f(p: int):\n    int()", "def f(p: str):\n    int()"
+    assert exchanged_operand("a.py", before.encode(), after.encode(), lines, lines, annotations_run=True) == "int"
 
 
 async def test_what_tests_noticed_of_a_line_says_nothing_about_its_new_operand(empty_project: Any) -> None:

@@ -83,7 +83,7 @@ class ComparedTexts:
             return True
         if not first.path.endswith(".py") or before is None or after is None:
             return False
-        if differs_in_annotations(before, after) and not self._annotations_are_read:
+        if differs_in_annotations(before, after) and not self.annotations_are_read:
             return True
         names = unused_names(before, after)
         return names is not None and not self._are_imported_from(first.path, names)
@@ -99,15 +99,15 @@ class ComparedTexts:
         return b"*" in words or any(name.encode() in words for name in names)
 
     def _equal(self, path: str, before: bytes | None, after: bytes | None) -> bool:
-        return runs_the_same(path, before, after, docstrings_run=path.endswith(".py") and self._docstrings_are_read)
+        return runs_the_same(path, before, after, docstrings_run=path.endswith(".py") and self.docstrings_are_read)
 
     @functools.cached_property
-    def _annotations_are_read(self) -> bool:
+    def annotations_are_read(self) -> bool:
         """Whether something in the project, or a library that it uses for that, looks at annotations."""
         return any(map(_READS_ANNOTATIONS.search, self._python_code))
 
     @functools.cached_property
-    def _docstrings_are_read(self) -> bool:
+    def docstrings_are_read(self) -> bool:
         """Whether the project uses a library for which docstrings are a grammar, or asks for them itself."""
         return any(map(_READS_DOCSTRINGS.search, self._python_code))
 

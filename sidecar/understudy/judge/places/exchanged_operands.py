@@ -7,11 +7,14 @@ about this one.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from understudy.mutants.generate import is_docstring
 from understudy.mutants.languages.by_suffix import language_of
 from understudy.mutants.languages.language import Language, text_of
+from understudy.mutants.languages.python import PYTHON
+from understudy.mutants.python_declarations import plain_annotations
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -30,18 +33,27 @@ _Word = tuple[str, str, "Node"]
 
 
 def exchanged_operand(
-    path: str, before: bytes, after: bytes, removed: Collection[int], added: Collection[int]
+    path: str,
+    before: bytes,
+    after: bytes,
+    removed: Collection[int],
+    added: Collection[int],
+    *,
+    docstrings_run: bool = False,
+    annotations_run: bool = False,
 ) -> str | None:
     """Return an operand of the base that another one takes the place of, on a line that is the same otherwise.
 
     ``removed`` and ``added`` are the lines of a place, from 1. A variable with another name that the function no longer
-    uses is renamed.
+    uses is renamed. Docstrings and annotations of plain types are left out, unless something reads them.
     """
     language = language_of(path)
     if language is None:
         return None
-    old = _words(language, before, removed)
-    new = _words(language, after, added)
+    old, new = (
+        _words(language, source, lines, docstrings_run=docstrings_run, annotations_run=annotations_run)
+        for source, lines in ((before, removed), (after, added))
+    )
     old_lines, new_lines = [_masked(line) for line in old], [_masked(line) for line in new]
     matcher = difflib.SequenceMatcher(None, old_lines, new_lines, autojunk=False)
     for at, to, count in matcher.get_matching_blocks():
@@ -81,20 +93,37 @@ def _masked(line: list[_Word]) -> tuple[str, ...]:
     return tuple(kind or text for kind, text, _ in line)
 
 
-def _words(language: Language, source: bytes, lines: Collection[int]) -> list[list[_Word]]:
+def _words(
+    language: Language,
+    source: bytes,
+    lines: Collection[int],
+    *,
+    docstrings_run: bool = True,
+    annotations_run: bool = True,
+) -> list[list[_Word]]:
     """Return the words of each line that has some."""
     by_line: dict[int, list[_Word]] = {}
-    for node in _leaves(language, language.parse(source)):
+    python = language is PYTHON
+    types = plain_annotations(source) if python and not annotations_run else frozenset[tuple[int, int]]()
+
+    def is_read_by_nothing(node: Node) -> bool:
+        if node.type == "type":
+            return (node.start_point[0] + 1, node.start_point[1]) in types
+        return python and not docstrings_run and is_docstring(node)
+
+    for node in _leaves(language, language.parse(source), is_read_by_nothing):
         line = node.start_point[0] + 1
         if line in lines and "comment" not in node.type:
             by_line.setdefault(line, []).append((_kind(language, node), text_of(node), node))
     return [by_line[line] for line in sorted(by_line)]
 
 
-def _leaves(language: Language, node: Node) -> Iterator[Node]:
+def _leaves(language: Language, node: Node, is_left_out: Callable[[Node], bool]) -> Iterator[Node]:
     stack = [node]
     while stack:
         node = stack.pop()
+        if is_left_out(node):
+            continue
         if not node.children or node.type in language.numbers or _is_text(language, node):
             yield node
         else:

@@ -159,7 +159,15 @@ class ReplacedCode:
         before, after = self._texts.read_base(place.source or place.path), self._texts.read_result(place.path)
         if before is None or after is None:
             return False
-        operand = exchanged_operand(place.path, before, after, place.removed, place.lines)
+        operand = exchanged_operand(
+            place.path,
+            before,
+            after,
+            place.removed,
+            place.lines,
+            docstrings_run=self._texts.docstrings_are_read,
+            annotations_run=self._texts.annotations_are_read,
+        )
         if operand is None:
             return False
         item.take_back(f"no test notices when it has `{printable(operand)}` again, as before")
