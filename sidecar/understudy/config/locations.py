@@ -15,7 +15,7 @@ from understudy.model.config.delegators import Scope
 WORKSPACE_FOLDER = ".understudy"
 LOCAL_FOLDER = "local"
 MAX_FILES = 1000
-"""The most files read in one folder; each of the others is a problem."""
+"""The most files read in one folder; that others are left out is one problem."""
 
 BUILTIN = Path(__file__).parent / "builtin"
 

@@ -43,19 +43,22 @@ def test_with_no_file_at_all_ghostwriter_and_nine_recipes_are_there(loaded):
     assert (found.limits, found.python) == (GeneralLimits(), None)
 
 
-def test_files_beyond_the_most_that_are_read_are_problems(user, write, loaded, lines, monkeypatch):
-    monkeypatch.setattr(understudy.config.locations, "MAX_FILES", 2)
-    for name in ("a", "b", "c", "d"):
+def test_files_beyond_the_most_that_are_read_are_one_problem(user, write, loaded, lines, monkeypatch):
+    monkeypatch.setattr(understudy.config.locations, "MAX_FILES", 10)
+    write(user / "delegators/one.toml", 'name = "one"\nmodel_server = "k"\nmodel = "m"\n')
+    for name in "abcdefghij":
         write(user / f"model-servers/{name}.toml", SERVER.format(name))
-    write(user / "delegators/one.toml", 'name = "one"\nmodel_server = "d"\nmodel = "m"\n')
-    found = loaded()
-    assert list(found.model_servers) == ["a", "b"]
-    left_out = f"Only 2 files of {user}/model-servers are read, and this one comes after them."
-    assert [line for line in lines(found) if "one.toml" not in line] == [
-        f"{name}.toml:1:1: error: {left_out} (Remove files that you do not use.)" for name in ("c", "d")
-    ]
-    [problem] = found.delegators["one"].state.problems
-    assert problem.message == "The model server `d` has errors."
+    for names, which in (("k", "k.toml is"), ("lm", "k.toml and 2 more are")):
+        for name in names:
+            write(user / f"model-servers/{name}.toml", SERVER.format(name))
+        found = loaded()
+        assert list(found.model_servers) == list("abcdefghij")
+        left_out = f"Only the first 10 files of {user}/model-servers are read: {which} left out."
+        assert [line for line in lines(found) if "one.toml" not in line] == [
+            f"k.toml:1:1: error: {left_out} (Remove files that you do not use.)"
+        ]
+        [problem] = found.delegators["one"].state.problems
+        assert problem.message == "The model server `k` has errors."
 
 
 def test_a_hand_written_file_says_everything(user, write, loaded):

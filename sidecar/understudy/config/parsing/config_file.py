@@ -117,12 +117,20 @@ def files(layer: Layer) -> Iterator[tuple[FileKind, Path]]:
 
 
 def left_out(layer: Layer, kind: FileKind) -> Iterator[Reading]:
-    """Yield a reading, with the problem, for each file that is not read because its folder has too many."""
+    """Yield a reading with one problem if files of a folder are not read because it has too many.
+
+    It has the place of the first of them, and says how many follow.
+    """
     folder, suffix = locations.PLACES[kind]
-    message = f"Only {locations.MAX_FILES} files of {layer.root / folder} are read, and this one comes after them."
-    for path in locations.names_in(layer.root / folder, suffix, left_out=True):
-        problem = Source(path, b"").problem(message, hint="Remove files that you do not use.")
-        yield _reading(Reading(layer, kind, path), None, [problem])
+    paths = locations.names_in(layer.root / folder, suffix, left_out=True)
+    first = next(paths, None)
+    if first is None:
+        return
+    more = sum(1 for _ in paths)
+    which = f"{first.name} and {more:,} more are" if more else f"{first.name} is"
+    message = f"Only the first {locations.MAX_FILES:,} files of {first.parent} are read: {which} left out."
+    problem = Source(first, b"").problem(message, hint="Remove files that you do not use.")
+    yield _reading(Reading(layer, kind, first), None, [problem])
 
 
 def read_file(layer: Layer, kind: FileKind, path: Path) -> Reading:
