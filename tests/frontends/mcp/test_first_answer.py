@@ -76,3 +76,16 @@ def test_it_comes_soon_and_once_and_the_rest_is_answered(own_home: Path) -> None
         assert sum(map(int, facts[11:13])) / os.sysconf("SC_CLK_TCK") <= MOST_CPU_SECONDS
         rest, _ = server.communicate()
     assert [json.loads(line) for line in rest.splitlines()] == [{"jsonrpc": "2.0", "id": 2, "result": {}}]
+
+
+def test_a_request_that_the_sdk_refuses_ends_the_server(own_home: Path) -> None:
+    sent = request("2025-06-18", capabilities={"roots": {"listChanged": "x"}})
+    command = [sys.executable, "-m", "understudy", "mcp"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as server:
+        assert server.stdin is not None
+        server.stdin.write(json.dumps(sent).encode() + b"\n")
+        server.stdin.flush()  # and it stays open: the server must not wait for its end
+        assert server.wait(timeout=60) == 1
+        assert server.stderr is not None
+        assert b"`initialize` request is invalid: Invalid request parameters." in server.stderr.read()

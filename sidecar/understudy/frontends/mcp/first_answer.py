@@ -1,13 +1,15 @@
 """Answer a client's first request before the official SDK is imported, which takes most of the time of a start.
 
 A client that starts a server waits for this answer, and some begin without the server's tools if it takes long. The
-SDK gets the request afterwards, like any other, and its own answer, which is the same, is left out.
+SDK gets the request afterwards, like any other, and its own answer, which is the same, is left out. If the SDK refuses
+the request, the server ends: its client was told that it may go on, and the SDK would refuse all that follows.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from io import TextIOWrapper
@@ -64,11 +66,17 @@ class Wire:
             yield line
 
     async def write(self, text: str) -> None:
-        """Write a line, unless it answers the request that has been answered."""
+        """Write a line, unless it answers the request that has been answered; end the process if it refuses that."""
         import anyio.to_thread
 
-        if self.answered is not None and msgspec.json.decode(text).get("id") == self.answered:
+        answer = {} if self.answered is None else msgspec.json.decode(text)
+        if self.answered is not None and answer.get("id") == self.answered:
             self.answered = None
+            if "error" in answer:
+                reason = answer["error"].get("message")
+                sys.stderr.write(f"understudy mcp: The client's `initialize` request is invalid: {reason}.\n")
+                sys.stderr.flush()
+                os._exit(1)  # a thread waits for the client's next line, and nothing can interrupt it
             return
         await anyio.to_thread.run_sync(self.writer.write, text.encode())
 
