@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import subprocess
@@ -13,14 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import forked
+import msgspec
 import pytest
 from wait_until import until
 
 from understudy.config import locations
 from understudy.frontends.cli import app
-from understudy.frontends.cli.calls import exit_codes
+from understudy.frontends.cli.calls import exit_codes, workspace_trust
 from understudy.frontends.cli.delegate import answer
-from understudy.frontends.cli.output import output
+from understudy.frontends.cli.output import live_view, output
 from understudy.frontends.cli.terminal import permission_prompt, terminal
 from understudy.journal import worker_files
 from understudy.model.config.delegators import PermissionRule
@@ -74,6 +76,33 @@ def test_a_question_is_listed_shown_and_answered(asking: Any, capsys: pytest.Cap
     assert answers_to(asking) == [("q1", "opt-b", "not that folder")]
     assert app.main(["answer", whole, "1", "--json"]) == exit_codes.Exit.ERROR
     assert '"conflict"' in capsys.readouterr().out, "the first answer counts"
+
+
+EXACT = "Run (understudy undo 20261121-004512-k3f9q)q  && rm -rf 'a  b' `c``d` and so on to the end of a long command"
+
+
+def test_what_is_approved_is_shown_exactly(
+    journal: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = [PermissionOption(id="opt-a", title=f"Always: {EXACT}", kind="allow_always")]
+    asked = msgspec.structs.replace(ASKED, title=EXACT, detail=EXACT, options=options)
+    writer = journal()
+    writer.append(e.Started(delegator="quick", model="m", reason="you asked"), attempt=1)
+    writer.append(asked, attempt=1)
+    writer.flush_summary()
+    monkeypatch.setattr(terminal, "is_terminal", lambda _stream: True)
+    monkeypatch.setattr(output, "paint", lambda: terminal.Paint(on=False))
+    rows = f"asks: {EXACT}\n  | {EXACT}\n  1  Always: {terminal.one_line(EXACT)}  (allow_always)\n"
+    assert app.main(["show", writer.folder.id]) == exit_codes.Exit.OK
+    shown = capsys.readouterr().out
+    assert rows in shown
+    assert shown.count("understudy undo") == 3, "nowhere else, and shortened"
+    monkeypatch.setattr(workspace_trust, "can_ask", lambda: False)
+    assert app.main(["answer", writer.folder.id]) == exit_codes.Exit.USAGE
+    assert rows in capsys.readouterr().err
+    screen = io.StringIO()
+    live_view.View(screen, redraw=True, colour=False, columns=lambda: 40).show(asked)
+    assert f"asks: {EXACT}\n" in screen.getvalue()
 
 
 def test_without_an_id_the_only_open_question_is_answered(asking: Any) -> None:

@@ -55,6 +55,9 @@ def test_a_detached_start_names_the_command_that_cancels(capsys: pytest.CaptureF
         ("    | output of a program", "    | output of a program"),
         ("日本 日本 日本", "日本\n  日本\n  日本"),
         (click.style("one two three", fg="red"), "\x1b[31mone two\n  three\x1b[0m"),
+        (click.style("  one two three", dim=True), "\x1b[2m  one\n    two\n    three\x1b[0m"),
+        ("Wait (understudy wait ID), or cancel", "Wait\n  (understudy wait ID),\n  or\n  cancel"),
+        ("`a b``c d` e", "`a b``c d`\n  e"),
         ("https://example.org/path and", "https://example.org/path\n  and"),
     ],
 )
@@ -62,12 +65,18 @@ def test_prose_is_wrapped_at_words_and_commands_stay_whole(text: str, shown: str
     assert terminal.wrap(text, 10) == shown
 
 
-@given(st.text(alphabet="ab `:;()\n日", max_size=60), st.integers(20, 60))
-def test_wrapping_changes_nothing_but_white_space(text: str, columns: int) -> None:
-    shown = terminal.wrap(text, columns)
-    assert shown.split() == text.split()
-    for line in shown.splitlines():
-        assert terminal.width_of(line) <= columns or len(terminal.words(line.strip())) == 1
+PIECES = st.sampled_from([*"ab `:;()日", "understudy show ", "(understudy wait ID)", "\x1b[2m", "\x1b[0m"])
+
+
+@given(st.lists(PIECES, max_size=60).map("".join), st.integers(20, 60))
+def test_wrapping_changes_nothing_but_line_breaks_and_their_indentation(line: str, columns: int) -> None:
+    first, *others = terminal.wrap(line, columns).split("\n")
+    plain = click.unstyle(line)
+    indent = " " * (len(plain) - len(plain.lstrip(" ")) + 2)
+    assert all(other.startswith(indent) for other in others)
+    assert " ".join([first, *(other.removeprefix(indent) for other in others)]) == line
+    for shown in map(click.unstyle, [first, *others]):
+        assert terminal.width_of(shown) <= columns or len(terminal.words(shown.strip(" "))) <= 1
 
 
 @pytest.mark.parametrize(
@@ -77,6 +86,8 @@ def test_wrapping_changes_nothing_but_white_space(text: str, columns: int) -> No
         ("understudy undo 20261121-004512-k3f9q.17cf6a74", "understudy undo 20261121-004512-k3f9q.17cf6a74"),
         ("Stopped waiting; 20261121-004512-k3f9q runs", "Stopped waiting; 20261121-004512-k3f9q runs"),
         ("less /trees/20261121-004512-k3f9q/log", "less /trees/20261121-004512-k3f9q/log"),
+        ("/opt/understudy show 20261121-004512-k3f9q", "/opt/understudy show 20261121-004512-k3f9q"),
+        ("  | understudy undo 20261121-004512-k3f9q", "  | understudy undo 20261121-004512-k3f9q"),
     ],
 )
 def test_commands_have_short_ids(text: str, shown: str) -> None:

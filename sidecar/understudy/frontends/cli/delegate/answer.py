@@ -111,7 +111,7 @@ def _settle(identifier: str, request: PermissionRequest) -> None:
 
 def _show(request: PermissionRequest) -> None:
     for row in permission_prompt.rows(request):
-        output.say(row, err=True)
+        click.echo(row, err=True)  # exactly what is approved: not wrapped, and with whole IDs
 
 
 def _with_text(picked: permission_prompt.Picked) -> permission_prompt.Picked:

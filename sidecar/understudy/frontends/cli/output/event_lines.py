@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from understudy.frontends.cli.terminal import terminal
-from understudy.frontends.cli.terminal.terminal import one_line
+from understudy.frontends.cli.terminal.terminal import one_line, visible
 from understudy.model.delegation import events
 from understudy.model.errors import ErrorInfo
 from understudy.model.evidence.checks import CheckResult, Round
@@ -39,7 +39,7 @@ def line(event: events.Event) -> str | None:
         case events.File(path=path, change=change):
             return f"{change} {terminal.path(path)}"
         case events.Permission(title=title):
-            return f"asks: {one_line(title)}"
+            return f"asks: {' '.join(map(visible, title.splitlines()))}"
         case events.PermissionAnswered(option=option, by=by):
             return f"answered: {one_line(option)} (by {one_line(by)})"
         case events.UserMessage(text=text, by=by, delivery=delivery):

@@ -94,7 +94,7 @@ class View:
             self._activity = text.lstrip("→ ")
         if text != self._last_line:
             self._last_line = text
-            self.say(self._styled(event, text))
+            self.say(self._styled(event, text), exactly=isinstance(event, events.Permission))
 
     def _show_output(self, piece: str) -> None:
         """Show the last line that a command of the user has printed, and in ``watch`` each of them."""
@@ -113,14 +113,14 @@ class View:
             return msgspec.structs.replace(event, error=None)
         return event
 
-    def say(self, text: str) -> None:
-        """Write a line above the status, below the answer."""
+    def say(self, text: str, *, exactly: bool = False) -> None:
+        """Write a line above the status, below the answer; ``exactly`` leaves wrapping to the terminal."""
         self._end_answer_line()
         if not self._redraw:
             self._stream.write(f"{text}\n")
             self._stream.flush()
             return
-        text = terminal.wrap(terminal.short_ids(text), self._columns())
+        text = text if exactly else terminal.wrap(terminal.short_ids(text), self._columns())
         # One write for old status, line and new status, so that the terminal does not flicker.
         status = self._status()
         self._stream.write(f"{self._erase()}{text}\n{status}")

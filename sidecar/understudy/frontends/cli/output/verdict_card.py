@@ -56,7 +56,8 @@ def card(
     ``alternative`` returns the delegator that could try instead, if any, and ``follows`` whether the agent would follow
     a reply; they are called only where it matters. ``fit`` wraps prose; an answer that is the result stays as it is.
     """
-    parts = [fit(about(delegation, paint)) for about in (_head, _question, _messages)]
+    # What a person approves is shown exactly: not wrapped, and with whole IDs.
+    parts = [fit(_head(delegation, paint)), _question(delegation, paint), fit(_messages(delegation, paint))]
     answer = delegation.result.text if delegation.result and delegation.result.text else ""
     if answer and answer.strip() != shown_answer.strip():
         text = _answer(delegation, answer)
@@ -102,11 +103,12 @@ def comparison_text(base: BaseComparison) -> str:
 def _head(delegation: Delegation, paint: Paint) -> str:
     word = state_word(delegation)
     error = delegation.error
-    meaning = (
-        delegation_text.meaning(delegation.verdict, error)
-        if delegation.verdict
-        else one_line(delegation.activity or "not finished yet")
-    )
+    if delegation.verdict:
+        meaning = delegation_text.meaning(delegation.verdict, error)
+    elif delegation.waiting_for is not None:  # shown below, exactly
+        meaning = "its agent needs your answer"
+    else:
+        meaning = one_line(delegation.activity or "not finished yet")
     if delegation.verdict in _ENDED_EARLY and delegation.result and delegation.result.files:
         meaning += "; partial work is kept"
     if delegation.confirmed_tests:

@@ -39,8 +39,11 @@ DEFAULT_WIDTH = 80
 NARROWEST = 20
 _COMMAND = r"(?:^|(?<=: )|(?<=; )|\()understudy [^;)]*[;)]*"
 """A command in a sentence without backticks: it begins the text, or follows one of `: ; (`."""
-_WORDS = re.compile(rf"( *)(`[^`]*`[^` ]*|{_COMMAND}|[^ ]+)")
+_WORDS = re.compile(rf"( *)((?:`[^`]*`|{_COMMAND}|[^ ])*(?: +\Z)?)")
+_START = re.compile(r"(?:\x1b\[[\d;]*m| )*")
+"""The indentation of a line, with the styles that begin there."""
 _WHOLE_ID = re.compile(r"(?<= )\d{8}-\d{6}-([0-9a-z]{5})(?![\w-]|\.\w)")
+_OWN_COMMAND = re.compile(r"(?<![\w./~-])understudy [^`;)]*")
 _QUOTED = re.compile(r" +[|+-] ")
 """How a line begins that a program wrote, such as output or a line of a diff."""
 
@@ -72,8 +75,9 @@ def cut(text: str, columns: int) -> str:
 
 
 def words(prose: str) -> list[str]:
-    """Return the words of a line, which ``" ".join`` puts together again; a command is one word."""
-    return [f"{spaces[1:]}{word}" for spaces, word in _WORDS.findall(prose)]
+    """Return the words of a line, which ``" ".join`` puts together again exactly; a command is one word."""
+    found = [spaces + word for spaces, word in _WORDS.findall(prose) if spaces or word]
+    return found[:1] + [word[1:] for word in found[1:]]
 
 
 def fit(parts: Sequence[str], columns: int, separator: str = " ") -> list[str]:
@@ -100,9 +104,9 @@ def _wrapped(line: str, columns: int, hanging: int) -> str:
     plain = click.unstyle(line)
     if width_of(plain) <= columns or _QUOTED.match(plain):
         return line
-    start = plain[: len(plain) - len(plain.lstrip(" "))]
-    indent = start + " " * hanging
-    return start + f"\n{indent}".join(fit(words(line[len(start) :]), columns - len(indent)))
+    start = _START.match(line)[0]  # type: ignore[index]  # it matches everywhere
+    indent = " " * (width_of(click.unstyle(start)) + hanging)
+    return start + f"\n{indent}".join(fit(words(line.removeprefix(start)), columns - len(indent)))
 
 
 def for_people(text: str, stream: IO[Any], hanging: int = 2) -> str:
@@ -111,8 +115,16 @@ def for_people(text: str, stream: IO[Any], hanging: int = 2) -> str:
 
 
 def short_ids(text: str) -> str:
-    """Return ``text`` with the ends of IDs in its commands, which are enough for every command."""
-    return re.sub(r"\bunderstudy [^`;)\n]*", lambda command: _WHOLE_ID.sub(r"\1", command[0]), text)
+    """Return ``text`` with the ends of IDs in its commands, which are enough for every command.
+
+    Lines that a program wrote stay as they are.
+    """
+    return "\n".join(
+        line
+        if _QUOTED.match(click.unstyle(line))
+        else _OWN_COMMAND.sub(lambda command: _WHOLE_ID.sub(r"\1", command[0]), line)
+        for line in text.split("\n")
+    )
 
 
 def width() -> int:
