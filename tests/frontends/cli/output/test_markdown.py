@@ -51,6 +51,18 @@ test           -
     )
 
 
+def test_a_cell_with_a_bar_or_a_line_separator_makes_no_row() -> None:
+    table = "| Test | On |\n|---|---|\n| a|b | one |\n| `c\u2028d` | two |\n\n| e |\n"
+    shown = markdown.rendered(table, terminal.Paint(on=False), 50)
+    assert [row.split() for row in shown.rstrip().split("\n")] == [
+        ["Test", "On"],
+        ["a", "b", "one"],
+        ["c", "d", "two"],
+        [],
+        ["e"],
+    ]
+
+
 def test_headings_and_emphasis_are_bold() -> None:
     assert (
         markdown.rendered("## Checks\n**no**", terminal.Paint(on=True), 50)

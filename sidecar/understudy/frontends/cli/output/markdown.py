@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 import click
 
@@ -19,7 +20,7 @@ _ESCAPED = re.compile(r"\\([^A-Za-z0-9\s])")
 
 def rendered(markdown: str, paint: terminal.Paint, columns: int) -> str:
     """Return sanitised ``markdown`` as text for a terminal of ``columns``, without its marks."""
-    return "\n".join(_rows(markdown.splitlines(), paint, columns)) + "\n"
+    return "\n".join(_rows(markdown.removesuffix("\n").split("\n"), paint, columns)) + "\n"
 
 
 def _rows(lines: Sequence[str], paint: terminal.Paint, columns: int) -> Iterator[str]:
@@ -67,11 +68,13 @@ def _table(lines: Sequence[str], paint: terminal.Paint) -> Iterator[str]:
         for line in lines
         if not re.fullmatch(r"[|:-]+", line)
     ]
-    widths = [max(terminal.width_of(click.unstyle(cell)) for cell in column) for column in zip(*rows, strict=True)]
+    widths = [
+        max(terminal.width_of(click.unstyle(cell)) for cell in column) for column in zip_longest(*rows, fillvalue="")
+    ]
     for number, row in enumerate(rows):
         padded = (
             cell + " " * (width - terminal.width_of(click.unstyle(cell)))
-            for cell, width in zip(row, widths, strict=True)
+            for cell, width in zip(row, widths, strict=False)
         )
         text = "  ".join(padded).rstrip()
         yield text if number else paint(text, dim=True)
