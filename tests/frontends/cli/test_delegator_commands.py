@@ -166,6 +166,34 @@ def test_a_model_server_that_runs_is_the_first_choice(programs: Path, monkeypatc
     assert "1  model server ollama (http://127.0.0.1:11434/v1)" in again
 
 
+def test_a_model_server_that_runs_is_added_after_the_last_question(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _ = programs
+    monkeypatch.setattr(workspace_trust, "can_ask", lambda: True)
+    monkeypatch.setattr(server_presets, "running", lambda _: {"ollama": ["small"]})
+    for name in ("ollama", "ollama-local"):
+        run("servers", "add", name, "--url", f"http://{name}.invalid/v1")
+    with pytest.raises(click.Abort):
+        run("delegators", "add", answers="\n\n")
+    assert "ollama-local-2" not in run("servers", "list", "--json")
+    run("delegators", "add", answers="\n\nmine\n")
+    saved = json.loads(run("delegators", "show", "mine", "--json"))
+    assert saved["delegator"]["modelServer"] == "ollama-local-2"
+
+
+def test_a_command_in_the_home_folder_is_saved_with_its_whole_path(
+    programs: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _ = programs
+    monkeypatch.setattr(workspace_trust, "can_ask", lambda: True)
+    (own_home / "bin").mkdir()
+    install(own_home / "bin", "x")
+    run("delegators", "add", answers="\n~/bin/x {prompt}\n\n")
+    saved = json.loads(run("delegators", "show", "x", "--json"))
+    assert saved["delegator"]["launch"]["command"] == [f"{own_home}/bin/x", "{prompt}"]
+
+
 def test_a_delegator_over_the_agent_client_protocol(programs: Path) -> None:
     run("delegators", "add", "other", "--tool", "generic", "--mode", "acp", "--", "cat", "--acp")
     shown = json.loads(run("delegators", "show", "other", "--json"))

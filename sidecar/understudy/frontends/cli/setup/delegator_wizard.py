@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +51,14 @@ def delegator() -> dict[str, Any]:
 
 def _of_running(preset: ServerPreset) -> dict[str, Any]:
     taken = {entry.model_server.name for entry in call("modelServers/list").model_servers}
-    name = next(name for name in (preset.kind, f"{preset.kind}-here") if name not in taken)
+    name = _free([preset.kind, f"{preset.kind}-local"], taken)
     model = _model(preset.models or [], optional=False)
+    delegator_name = _name(name, model)
+    # After the last question, so that Ctrl-C leaves nothing behind.
     server = {"name": name, "kind": preset.kind, "baseUrl": preset.base_url, "protocols": preset.protocols}
     call("modelServers/create", modelServer=server, scope="user", workspace=uri("."))
     output.say(f"Added the model server {name}.", err=True)
-    return {"modelServer": name, "model": model, "name": _name(name, model)}
+    return {"modelServer": name, "model": model, "name": delegator_name}
 
 
 def _of_server(name: str) -> dict[str, Any]:
@@ -83,7 +87,8 @@ def _of_command() -> dict[str, Any]:
         except ValueError as error:
             output.say(f"This is not a command: {error}.", err=True)
             continue
-        if words and shutil.which(Path(words[0]).expanduser()):
+        words[:1] = map(os.path.expanduser, words[:1])
+        if words and shutil.which(words[0]):
             return {"tool": CUSTOM_COMMAND, "launch": {"command": words}, "name": _name(Path(words[0]).stem, "")}
         output.say(f"There is no program {terminal.one_line(' '.join(words[:1]))!r} on PATH.", err=True)
 
@@ -121,12 +126,16 @@ def _model(models: list[str], *, optional: bool) -> str:
     return str(click.prompt(text, default=default, show_default=bool(default), err=True)).strip()
 
 
+def _free(names: Sequence[str], taken: Collection[str]) -> str:
+    """Return the first name that is not taken, at last with a number behind it."""
+    numbered = (f"{names[-1]}-{number}" for number in count(2))
+    return next(name for name in chain(names, numbered) if name not in taken)
+
+
 def _name(basis: str, model: str) -> str:
     taken = {entry.delegator.name for entry in call("delegators/list").delegators}
     suggested = re.sub(r"[^a-z0-9._-]+", "-", f"{basis}-{model}".lower() if basis in taken and model else basis.lower())
-    name, number = suggested[:60].strip("-"), 2
-    while name in taken:
-        name, number = f"{suggested[:60].strip('-')}-{number}", number + 1
+    name = _free([suggested[:60].strip("-")], taken)
     while True:
         typed = str(click.prompt("Name", default=name, err=True)).strip()
         if re.fullmatch(NAME_PATTERN, typed) and typed not in taken:
