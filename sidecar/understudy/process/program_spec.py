@@ -48,6 +48,17 @@ class Role(enum.StrEnum):
     UNDERSTUDY = "process of Understudy"
 
 
+class Cover(enum.StrEnum):
+    """What is done to a folder or another item; the value is for the guardian."""
+
+    HIDE = "-"
+    """It is an empty folder that nothing can be written to."""
+    OWN = "~"
+    """It is an empty folder of the program's own."""
+    SHOW = "+"
+    """It stays what it is, in a folder that does not."""
+
+
 class AccessProfile(msgspec.Struct, frozen=True):
     """What a program needs of the machine. A level of isolation that cannot hold a restriction refuses the start.
 
@@ -61,29 +72,34 @@ class AccessProfile(msgspec.Struct, frozen=True):
     """The folders that it may see."""
     hidden: tuple[Path, ...] = ()
     """Folders that it finds empty."""
+    own: tuple[Path, ...] = ()
+    """Folders of which it has its own: empty at first, limited in size, and gone when it ends."""
     shown: tuple[Path, ...] = ()
-    """What it still finds in hidden folders. A folder that is both is hidden."""
+    """What it still finds in hidden folders and those of its own. A folder that is both is not shown."""
     network: bool = True
     """Whether it may use the network, that of this machine included."""
 
     @property
     def restricted(self) -> bool:
         """Whether it may do less than the user."""
-        return self.writable is not None or self.readable is not None or bool(self.hidden) or not self.network
+        return (
+            self.writable is not None or self.readable is not None or bool(self.hidden or self.own) or not self.network
+        )
 
-    def covers(self) -> list[tuple[Path, bool]]:
-        """Return the hidden folders and what is shown in them (True), each before what is in it."""
+    def covers(self) -> list[tuple[Path, Cover]]:
+        """Return the hidden folders, those of its own and what is shown in them, each before what is in it."""
         # An item that is a link is shown in its place, whatever it leads to. pathlib would raise where the user may not
         # look, and for what is too long for a path.
         shown = [item for item in self.shown if os.path.exists(item)]  # noqa: PTH110
-        hidden = [folder for folder in self.hidden if os.path.isdir(folder)]  # noqa: PTH112
-        places = {Path(os.path.realpath(item.parent), item.name): True for item in shown}
-        places |= {Path(os.path.realpath(folder)): False for folder in hidden}
-        covers: dict[Path, bool] = {}
-        for place, is_shown in sorted(places.items()):
-            around = next((covers[parent] for parent in place.parents if parent in covers), True)
-            if is_shown is not around:
-                covers[place] = is_shown
+        places = {Path(os.path.realpath(item.parent), item.name): Cover.SHOW for item in shown}
+        for cover, folders in ((Cover.HIDE, self.hidden), (Cover.OWN, self.own)):
+            places |= {Path(os.path.realpath(folder)): cover for folder in folders if os.path.isdir(folder)}  # noqa: PTH112
+        covers: dict[Path, Cover] = {}
+        for place, cover in sorted(places.items()):
+            around = next((covers[parent] for parent in place.parents if parent in covers), Cover.SHOW)
+            # What is hidden in an empty folder is not there.
+            if (cover is Cover.SHOW) is not (around is Cover.SHOW):
+                covers[place] = cover
         return list(covers.items())
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +167,36 @@ async def test_where_nothing_can_be_hidden_the_runs_see_the_checkout_and_that_is
     assert shown.unchanged is not None
     assert (shown.unchanged.green, shown.unchanged.hidden, shown.unconfirmed) == (True, False, ())
     assert starts == [True, False, False], "it tries to hide only once"
+
+
+SHARED = """\
+import pathlib
+import calc
+
+def test_add():
+    value = str(calc.add(1, 2))
+    for place in {places!r}:
+        file = pathlib.Path(place)
+        if not file.exists():
+            file.write_text(value)
+        assert file.read_text() == value
+"""
+
+
+async def test_a_snapshot_in_a_folder_that_all_programs_share_notices_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if why := await why_nothing_is_hidden():
+        pytest.skip(why)
+    folders = [folder for folder in ("/tmp", "/var/tmp", "/dev/shm") if Path(folder).is_dir()]
+    with contextlib.ExitStack() as files:
+        kept = [files.enter_context(tempfile.NamedTemporaryFile(dir=folder, suffix="-add")) for folder in folders]
+        for file in kept:
+            file.write(b"3")
+            file.flush()
+        text = SHARED.format(places=[file.name for file in kept])
+        shown = await confirmed_in_clone(tmp_path, monkeypatch, text)
+    assert (bool(shown.unconfirmed), shown.unchanged_fails) == (True, False)
 
 
 async def confirmed_in_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Confirmation:

@@ -21,7 +21,7 @@ from understudy.model.confinement import Confinement, Sandbox
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process import call_checks, identity
 from understudy.process.call_checks import base_environment
-from understudy.process.program_spec import AccessProfile, Role
+from understudy.process.program_spec import AccessProfile, Cover, Role
 from understudy.process.programs.children import Child, run, start, why_nothing_is_hidden
 
 HERE = Path(__file__).parents[1]
@@ -589,17 +589,53 @@ async def test_hidden_folders_are_empty_but_for_what_is_shown_and_stay_so(tmp_pa
     assert not (checkout / "written").exists()
 
 
+async def test_what_a_program_writes_to_folders_of_its_own_is_gone_with_it(tmp_path):
+    if why := await why_nothing_is_hidden():
+        pytest.skip(why)
+    own, environment = tmp_path / "own", tmp_path / "own" / "deep" / "environment"
+    for folder in (environment, tmp_path / "own" / "secret"):
+        folder.mkdir(parents=True)
+        (folder / "file").write_text("text")
+    code = (
+        "import os, sys, pathlib; own = pathlib.Path(sys.argv[1])\n"
+        "print(sorted(map(str, (path.relative_to(own) for path in own.rglob('*')))))\n"
+        "(own / 'snapshot').write_text('1'); (own / 'deep/environment/kept').write_text('1')\n"
+        "room = os.statvfs(own); print(room.f_blocks * room.f_frsize, oct(own.stat().st_mode))\n"
+    )
+    access = AccessProfile(Role.CHECK, hidden=(own / "secret",), own=(own, tmp_path / "none"), shown=(environment, own))
+    for kept in ([], ["deep/environment/kept"]):
+        look = msgspec.structs.replace(program(python(code, str(own)), tmp_path), access=access)
+        done = await run(look, timeout_seconds=20)
+        assert done.stdout.decode().splitlines() == [
+            str(sorted(["deep", "deep/environment", "deep/environment/file", *kept])),
+            f"{1 << 30} 0o41777",
+        ], done.stderr
+    assert not (own / "snapshot").exists()
+
+
+async def test_shared_memory_does_not_outlive_a_program_from_which_something_is_hidden(tmp_path):
+    if why := await why_nothing_is_hidden():
+        pytest.skip(why)
+    code = "import ctypes; print(ctypes.CDLL(None).shmget(0x75AB1, 4096, 0o1600))"  # IPC_CREAT
+    look = program(python(code), tmp_path)
+    access = AccessProfile(Role.CHECK, hidden=(tmp_path / "none", HERE))
+    done = await run(msgspec.structs.replace(look, access=access), timeout_seconds=20)
+    assert int(done.stdout) >= 0
+    after = await run_here(python(code.replace("0o1600", "0")), tmp_path)
+    assert after.stdout == b"-1\n"
+
+
 @pytest.mark.skipif(os.getuid() == 0, reason="root may look everywhere")
 def test_what_the_user_may_not_look_at_is_neither_hidden_nor_shown(tmp_path):
     closed = tmp_path / "closed"
     closed.mkdir(mode=0)
     access = AccessProfile(Role.CHECK, hidden=(tmp_path, closed / "folder"), shown=(closed / "bin",))
-    assert access.covers() == [(tmp_path.resolve(), False)]
+    assert access.covers() == [(tmp_path.resolve(), Cover.HIDE)]
 
 
 def test_an_argument_that_is_too_long_for_a_path_is_not_one(tmp_path):
     access = AccessProfile(Role.CHECK, hidden=(tmp_path, Path("/", "h" * 300)), shown=(Path("/", "s" * 300),))
-    assert access.covers() == [(tmp_path.resolve(), False)]
+    assert access.covers() == [(tmp_path.resolve(), Cover.HIDE)]
 
 
 async def test_only_what_is_restricted_is_restricted(tmp_path):

@@ -3,7 +3,8 @@
 A test that compares the code with a snapshot it wrote itself, with a file in a cache, or with ``git show HEAD`` fails
 on mutants only because the unchanged code ran there before. In a fresh clone, with a new home and a new folder for
 temporary files, by the plain command of the check, such a test passes on the mutant. Where the machine has mount
-namespaces, the user's checkout and everything else of the judging is hidden there.
+namespaces, the user's checkout and everything else of the judging is hidden there, and each run has its own folders for
+what all programs may write to.
 """
 
 from __future__ import annotations

@@ -44,6 +44,9 @@ _MOST_WRONG_FILES = 20
 _MOST_NAMED = 5
 _MOST_FAILED = 100
 _REPORT = "runner.json"
+_SHARED_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue")  # noqa: S108 - nothing is written there
+"""What all programs of the machine may write to."""
+_PROGRAM_FOLDERS = frozenset({"bin", "sbin", ".bin"})
 _FAKETIME = ("usr/lib/*/faketime/libfaketimeMT.so.1", "usr/lib*/faketime/libfaketimeMT.so.1")
 """Where distributions install libfaketime, the variant for programs with several threads."""
 
@@ -115,20 +118,27 @@ class CheckContext:
     linked: tuple[Path, ...] = ()
     """The items of the checkout that the tree links to."""
     hidden: tuple[Path, ...] = ()
-    """Folders that programs find empty, except for the tree and what they need to run."""
+    """Folders that programs find empty, except for the tree and what they need to run. If there are any, each program
+    has its own folders for temporary files and shared memory, too."""
 
     def program(
         self, argv: Sequence[str], cwd: Path, environment: Mapping[str, str], role: Role = Role.CHECK
     ) -> Program:
         """Return a program that runs tests."""
-        shown = self._needed(argv, environment) if self.hidden else ()
-        access = AccessProfile(role, hidden=self.hidden, shown=shown)
+        access = AccessProfile(role)
+        if self.hidden:
+            own = (*map(Path, _SHARED_FOLDERS), Path(tempfile.gettempdir()))
+            access = AccessProfile(role, hidden=self.hidden, own=own, shown=self._needed(argv, environment))
         return Program(argv, cwd, environment, access, mark=self.mark, limits=self.limits)
 
     def _needed(self, argv: Sequence[str], environment: Mapping[str, str]) -> tuple[Path, ...]:
         """Return the tree and what a program needs: what its command and environment name, and what is installed."""
         named = [*argv, *(path for value in environment.values() for path in value.split(os.pathsep))]
-        installed = self.facts.prefixes if self.facts is not None else ()
+        installed = [*(self.facts.prefixes if self.facts is not None else ())]
+        # Programs find what they are installed with beside their folder.
+        folders = map(Path, environment.get("PATH", "").split(os.pathsep))
+        around = [folder.parent for folder in folders if folder.name in _PROGRAM_FOLDERS]
+        installed += [str(folder) for folder in around if not folder.is_relative_to(self.workspace)]
         return (
             self.tree,
             self.scratch,

@@ -15,6 +15,8 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND = 1, 2, 4, 8, 32,
 MS_REC, MS_SLAVE = 0x4000, 1 << 19
 MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY = 442, -100, 0x8000, 1
 """mount_setattr(2), which has the same number on every machine."""
+OWN_FOLDER = b"mode=1777,size=1g"
+"""Options of tmpfs(5) for a folder that programs of all users may write to."""
 NOBODY = 65534
 CLONE_NUMBERS = {"x86_64": 56, "aarch64": 220, "riscv64": 220}
 """The number of clone(2) by machine, for the machines where the flags are its first argument."""
@@ -39,22 +41,22 @@ def clone(number: int, flags: int) -> int:
     return int(libc.syscall(ctypes.c_long(number), ctypes.c_long(flags | signal.SIGCHLD), zero, zero, zero, zero))
 
 
-def mount(source: bytes, target: bytes, kind: bytes | None, flags: int) -> None:
+def mount(source: bytes, target: bytes, kind: bytes | None, flags: int, options: bytes | None = None) -> None:
     """Mount a file system; raise ``OSError`` when the kernel refuses."""
-    if libc.mount(source, target, kind, ctypes.c_ulong(flags), None) != 0:
+    if libc.mount(source, target, kind, ctypes.c_ulong(flags), options) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code), f"mount {os.fsdecode(target)}")
 
 
-def cover(covers: list[tuple[bytes, bool]]) -> None:
-    """Cover folders by empty ones, and put what is shown (True) back in its place; raise ``OSError`` when refused.
+def cover(covers: list[tuple[bytes, bytes]]) -> None:
+    """Cover folders by empty ones, and put what is shown (``+``) back in its place; raise ``OSError`` when refused.
 
-    Outer folders come first. What this process starts can neither write into the empty folders nor remove them.
+    Outer folders come first. What this process starts can remove none of them, and write only into its own (``~``).
     """
-    items = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path, shown in covers if shown}
-    for path, shown in covers:
-        if not shown:
-            mount(b"none", path, b"tmpfs", MS_NOSUID | MS_NODEV)
+    items = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path, how in covers if how == b"+"}
+    for path, how in covers:
+        if how != b"+":
+            mount(b"none", path, b"tmpfs", MS_NOSUID | MS_NODEV, OWN_FOLDER if how == b"~" else None)
             continue
         source = b"/proc/self/fd/%d" % items[path]
         if os.path.isdir(source):
@@ -64,8 +66,8 @@ def cover(covers: list[tuple[bytes, bool]]) -> None:
             os.close(os.open(path, os.O_CREAT | os.O_CLOEXEC))
         mount(source, path, None, MS_BIND | MS_REC)
         os.close(items[path])
-    for path, shown in covers:
-        if not shown:
+    for path, how in covers:
+        if how == b"-":
             mount(b"none", path, None, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV)
     prctl(PR_CAPBSET_DROP, CAP_SYS_ADMIN)
 

@@ -54,7 +54,9 @@ def run(call: Call, control: int, wake: int) -> str:
     ready_read, ready_write = os.pipe()
     flags = CLONE_NEWPID | CLONE_NEWNS
     if call.powerless:
-        flags |= CLONE_NEWIPC | (0 if call.network else CLONE_NEWNET)
+        flags |= 0 if call.network else CLONE_NEWNET
+    if call.restricted:
+        flags |= CLONE_NEWIPC  # shared memory and queues outlive those who made them
     # In a user namespace of its own, and not as its root, the program has no capabilities.
     init, reason, ids = -1 if call.powerless else clone(number, flags), "", None
     if init < 0:

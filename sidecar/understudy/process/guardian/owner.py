@@ -246,7 +246,7 @@ def encode_call(path: str, program: Program, marks: Mapping[str, str]) -> bytes:
     writable = [str(folder) for folder in access.writable or ()]
     fields = [program.confinement.value, path, str(program.cwd), str(limits.memory_bytes), str(limits.processes)]
     fields += ["" if access.writable is None else "read-only", "network" if access.network else ""]
-    covers = [f"{'+' if shown else '-'}{path}" for path, shown in access.covers()]
+    covers = [f"{cover}{path}" for path, cover in access.covers()]
     for group in (rlimits, writable, covers, program.argv):
         fields += [str(len(group)), *group]
     fields += [f"{name}={value}" for name, value in {**program.environment, **marks}.items()]

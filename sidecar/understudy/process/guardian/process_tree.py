@@ -40,7 +40,7 @@ class Call:
             groups.append(rest[1 : count + 1])
             rest = rest[count + 1 :]
         rlimits, self.writable, covers, self.argv = groups
-        self.covers = [(cover[1:], cover[:1] == b"+") for cover in covers]
+        self.covers = [(cover[1:], cover[:1]) for cover in covers]
         self.powerless = self.read_only or not self.network
         self.restricted = self.powerless or bool(covers)
         self.environment = dict(entry.split(b"=", 1) for entry in rest)
