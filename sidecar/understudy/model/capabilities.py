@@ -63,6 +63,8 @@ class RepositoryPath(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """What it contains (``hooks of GitHub Copilot``)."""
     has_hooks: bool = False
     """Whether it is a JSON file whose ``hooks`` name commands that the tool runs."""
+    rewritten: bool = False
+    """Whether the tool rewrites this file in its newest format when it starts."""
 
 
 class CostAddress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

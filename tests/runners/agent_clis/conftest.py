@@ -84,6 +84,11 @@ class Stage:
         """Return the events of a kind."""
         return [event for event in self.events if isinstance(event, kind)]
 
+    def run_first(self, command: str) -> None:
+        """Have the program run a shell command when it starts."""
+        first, *others = self.program.read_text().splitlines(keepends=True)
+        self.program.write_text("".join([first, f"{command}\n", *others]))
+
     def said_to_it(self) -> list[Any]:
         """Return what the program got: its arguments and environment, then its input, as JSON."""
         return [json.loads(line) for line in self.heard.read_text().splitlines()]

@@ -71,6 +71,19 @@ async def test_what_is_rejected_failed_and_the_work_goes_on(stage):
     assert stage.of(File) == []
 
 
+async def test_settings_that_its_first_call_wrote_are_a_result(stage):
+    settings_file = stage.tree / "opencode.json"
+    recorded = (stage.recordings / "edits.jsonl").read_text().replace("hello.txt", "opencode.json")
+    stage.recordings = stage.folder / "opencode"
+    stage.recordings.mkdir()
+    (stage.recordings / "writes.jsonl").write_text(recorded)
+    stage.run_first('echo \'{"model": "x/y"}\' > opencode.json')  # it reports a call when that has ended
+    outcome = await stage.run(served(stage, "writes"))
+    assert isinstance(outcome, Outcome), outcome
+    assert settings_file.read_text() == '{"model": "x/y"}\n'
+    assert [event.path for event in stage.of(File)][:1] == ["opencode.json"]
+
+
 async def test_thoughts_are_not_the_answer(stage):
     outcome = await stage.run(served(stage, "reasoning", returns="text"))
     assert isinstance(outcome, Outcome), outcome

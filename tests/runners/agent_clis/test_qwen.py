@@ -96,9 +96,7 @@ async def test_what_it_writes_into_its_settings_when_it_starts_is_not_a_result(s
     settings_file = stage.tree / ".qwen" / "settings.json"
     settings_file.parent.mkdir()
     settings_file.write_text("{}\n")
-    script = stage.program.read_text().splitlines()
-    script.insert(1, "echo '{\"$version\": 4}' > .qwen/settings.json")
-    stage.program.write_text("\n".join(script))
+    stage.run_first("echo '{\"$version\": 4}' > .qwen/settings.json")
     task = stage.task("allowed")
 
     async def ask(question):
@@ -113,6 +111,35 @@ async def test_what_it_writes_into_its_settings_when_it_starts_is_not_a_result(s
     assert [event.text for event in stage.of(Note)] == [
         "Qwen Code itself wrote .qwen/settings.json when it started. It is restored."
     ] * (not is_edited)
+
+
+@pytest.mark.parametrize(
+    ("recording", "existed", "prompt"),
+    [
+        ("allowed", True, "Bring .qwen/settings.json into its newest format."),
+        ("allowed", False, "Do what is asked."),
+        ("without_session", True, "Do what is asked."),
+        ("names_it", True, "Do what is asked."),
+    ],
+)
+async def test_settings_that_may_be_the_result_are_kept(stage, choosing, recording, existed, prompt):
+    recorded = (stage.recordings / "allowed.jsonl").read_text().splitlines(keepends=True)
+    stage.recordings = stage.folder / "qwen"
+    stage.recordings.mkdir()
+    lines = {
+        "allowed": recorded,
+        "without_session": [line for line in recorded if json.loads(line).get("subtype") != "init"],
+        "names_it": [line.replace("asked.txt", ".qwen/settings.json") for line in recorded],
+    }[recording]
+    (stage.recordings / f"{recording}.jsonl").write_text("".join(lines))
+    settings_file = stage.tree / ".qwen" / "settings.json"
+    settings_file.parent.mkdir()
+    if existed:
+        settings_file.write_text("{}\n")
+    stage.run_first("echo '{\"$version\": 4}' > .qwen/settings.json")
+    await stage.run(stage.task(recording, prompt=prompt, ask=choosing("allow_once")))
+    assert settings_file.read_text() == '{"$version": 4}\n'
+    assert stage.of(ToolCall)
 
 
 async def test_an_option_that_it_does_not_know_needs_another_version(stage):

@@ -68,7 +68,7 @@ class Runner:
             resumes=task.session_id,
             servers=servers,
         )
-        with _command(task, tool, launch) as command, own_settings_restored(tool, tree, emit) as watched:
+        with _command(task, tool, launch) as command, own_settings_restored(task, tool, tree, emit) as watched:
             stream = AcpStream(tree, tool, session)
             return await driver.drive(task, watched, JsonLinesSource(task, command, stream))
 

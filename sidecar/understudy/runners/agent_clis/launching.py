@@ -7,14 +7,14 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 from understudy.config.discovery import installed_tools
 from understudy.files import nofollow
 from understudy.model.capabilities import Capabilities
 from understudy.model.config.delegators import Launch
-from understudy.model.delegation.events import Event, File, Note, ToolCall
+from understudy.model.delegation.events import Event, File, Note, Session, ToolCall
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process.call_checks import base_environment
 from understudy.runners.driver import driver
@@ -46,50 +46,56 @@ class AgentRunner(abc.ABC):
         prefix = f"understudy-{self.capabilities.name}-"
         with (
             tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as scratch,
-            own_settings_restored(self.capabilities, tree, emit) as watched,
+            own_settings_restored(task, self.capabilities, tree, emit) as watched,
         ):
             return await driver.drive(task, watched, self.prepared(task, program, tree, Path(scratch)))
 
 
 @contextmanager
-def own_settings_restored(tool: Capabilities, tree: Path, emit: Emit) -> Iterator[Emit]:
-    """Restore settings of ``tool`` in the worktree that it wrote itself when it started: they are not a result.
+def own_settings_restored(task: Task, tool: Capabilities, tree: Path, emit: Emit) -> Iterator[Emit]:
+    """Restore settings in the worktree that ``tool`` rewrote itself when it started: they are not a result.
 
-    Qwen Code rewrites a repository's settings in its newest format. What is in them when the agent calls its first
-    tool, and still when it has ended, was not written by the model. Yields what passes on the events.
+    Only files that are declared as ``rewritten`` and existed before are restored, and only if they are at the end what
+    they were when its session began, before the model was asked. Without such a report nothing is restored, nor what
+    the prompt or a tool call names: then it may be the result. Yields what passes on the events.
     """
-    before = _settings(tool, tree)
-    at_work: dict[str, bytes | None] = {}
+    before = _rewritten_settings(tool, tree)
+    own: dict[str, bytes] | None = None
 
     def watched(event: Event) -> None:
-        if not at_work and isinstance(event, ToolCall | File):
-            at_work.update(_settings(tool, tree))
+        nonlocal own
+        if own is None and isinstance(event, Session):
+            own = _not_named(_rewritten_settings(tool, tree), task.prompt)
+        elif isinstance(event, ToolCall | File):  # it may have run before its event comes
+            own = _not_named(own or {}, str(event))
         emit(event)
 
     try:
         yield watched
     finally:
-        after = _settings(tool, tree)
+        after = _rewritten_settings(tool, tree) if own else {}
         for path, content in before.items():
-            written = after.get(path)
-            if written is None or written == content or written != at_work.get(path, written):
+            if path not in after or after[path] == content or after[path] != (own or {}).get(path):
                 continue
             with suppress(UnderstudyError, OSError):  # then it stays a part of the result
-                if content is None:
-                    nofollow.remove(tree, path)
-                else:
-                    nofollow.write_over(tree, path, content)
+                nofollow.write_over(tree, path, content)
                 emit(Note(level="info", text=f"{tool.title} itself wrote {path} when it started. It is restored."))
 
 
-def _settings(tool: Capabilities, tree: Path) -> dict[str, bytes | None]:
-    """Return the files of settings that ``tool`` reads in a worktree, None for one that does not exist."""
-    contents: dict[str, bytes | None] = {}
+def _rewritten_settings(tool: Capabilities, tree: Path) -> dict[str, bytes]:
+    """Return the existing settings in a worktree that ``tool`` rewrites when it starts."""
+    contents: dict[str, bytes] = {}
     for place in tool.repository_paths:
-        if not place.path.endswith("/"):
+        if place.rewritten:
             with suppress(UnderstudyError, OSError):  # a link or another file that it cannot have written
-                contents[place.path] = nofollow.read(tree, place.path, _MOST_SETTINGS_BYTES)
+                content = nofollow.read(tree, place.path, _MOST_SETTINGS_BYTES)
+                if content is not None:
+                    contents[place.path] = content
     return contents
+
+
+def _not_named(contents: Mapping[str, bytes], text: str) -> dict[str, bytes]:
+    return {path: content for path, content in contents.items() if PurePosixPath(path).name not in text}
 
 
 def find_program(task: Task, tool: Capabilities) -> Path:
