@@ -12,9 +12,16 @@ import pytest
 
 from understudy.judge.injected import understudy_calls
 from understudy.judge.injected.understudy_lines import Lines
-from understudy.judge.mutation.repaired_tests import SimilarCalls, answers_only, as_similar, disguised
+from understudy.judge.mutation.repaired_tests import (
+    SimilarCalls,
+    answers_only,
+    as_similar,
+    asks_for_entry,
+    disguised,
+)
 from understudy.model.evidence.checks import Check
 from understudy.model.verdicts import Reservation, Verdict
+from understudy.mutants.python_tables import added_values
 
 SUITE = Check(name="suite", argv=["{python}", "-m", "pytest", "-q"])
 MISSING = "raises AttributeError: list()"
@@ -48,6 +55,55 @@ NUMBERS = {"9": "raises KeyError: list(9)", "11": "raises KeyError: list(11)"}
 )  # fmt: skip
 def test_what_answers_only_the_tests(after: list[SimilarCalls], before: list[SimilarCalls], shown: bool) -> None:
     assert bool(answers_only(after, before)) is shown
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "arguments", "value"),
+    [
+        ("T = {'red': 1}", "T = {'red': 1, 'teal': 3}", "' Teal'", "' Teal'"),
+        ("T = {'red': 1, 'teal': 2}", "T = {'red': 1, 'teal': 3}", "list('teal', 2)", "'teal'"),
+        ("T = {200: 'OK'}", "T = {200: 'OK', 418: 'Teapot'}", "418", "418"),
+        ("if s in ('yes',):\n    f()", "if s in ('yes', 'enabled'):\n    f()", "dict('s': 'enabled')", "'enabled'"),
+        ("if s == 'yes':\n    f()", "if s in ('yes', 'enabled'):\n    f()", "'enabled'", "'enabled'"),
+        ("T = [('(ox)$', 'oxen')]", "T = [('(ox)$', 'oxen'), ('(quiz)$', 'quizzes')]", "'quiz'", "'quiz'"),
+        (
+            "match s:\n    case 1:\n        f()",
+            "match s:\n    case 1:\n        f()\n    case 7:\n        g()",
+            "7",
+            "7",
+        ),
+        ("class A(Enum):\n    B = 'b'", "class A(Enum):\n    B = 'b'\n    C = 'cc'", "'cc'", "'cc'"),
+    ],
+)
+def test_an_entry_of_a_table_is_what_tests_ask_for(before: str, after: str, arguments: str, value: str) -> None:
+    assert asks_for_entry(arguments, added_values(before.encode(), after.encode()))
+    assert not asks_for_entry("'other', 99", added_values(before.encode(), after.encode()))
+    special = f"{after}\nif x == {value}:\n    h()"
+    assert not asks_for_entry(arguments, added_values(before.encode(), special.encode()))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "arguments"),
+    [
+        ("def f(x):\n    return x", "def f(x):\n    if x == 7:\n        return 3\n    return x", "7"),
+        ("def f(x):\n    return x", "def f(x):\n    return {7: 3}.get(x, x)", "7"),
+        (
+            "def f(x):\n    y = (1, 2)\n    return x",
+            "def f(x):\n    y = (1, 2)\n    return 3 if x in (1, 7) else x",
+            "7",
+        ),
+        ("def f(*x):\n    return x", "def f(*x):\n    return 3 if x == (7, 8) else x", "7, 8"),
+        (
+            "def f(x):\n    return x",
+            "def f(x):\n    match x:\n        case 7:\n            return 3\n    return x",
+            "7",
+        ),
+        ("T = {'red': 1}", "T = {'blue': 2}", "'blue'"),
+        ("T = {1: 2}", "T = {1: 2, 7: 3", "7"),
+    ],
+)
+def test_a_special_case_is_not_an_entry(before: str, after: str, arguments: str) -> None:
+    assert not asks_for_entry(arguments, added_values(before.encode(), after.encode()))
 
 
 def test_tests_get_other_names(tmp_path: Path) -> None:
@@ -179,6 +235,15 @@ async def test_two_tests_that_contradict_each_other_pass(empty_project: Any, how
     assert how.partition(" ")[0] in judged.notes
     assert "test_other_label" in judged.notes
     assert "may contradict the task" in judged.notes
+
+
+@pytest.mark.heavy
+async def test_an_entry_that_a_test_asks_for_is_no_special_case(empty_project: Any) -> None:
+    code = "COLORS = {'red': 1, 'blue': 2}\n\n\ndef color(name):\n    return COLORS.get(name, 0)\n"
+    tests = "from words import color\n\n\ndef test_red():\n    assert color('red') == 1\n\n\ndef test_teal():\n    assert color('teal') == 3\n"
+    empty_project.has({"words.py": code, "test_words.py": tests})
+    judged = await empty_project.judge({"words.py": code.replace("}", ", 'teal': 3}")}, recipe="fix", checks=(SUITE,))
+    assert judged.is_(Verdict.VERIFIED)
 
 
 @pytest.mark.heavy

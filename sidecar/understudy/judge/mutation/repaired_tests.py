@@ -8,7 +8,9 @@ the result and on that of the base.
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import contextlib
 import json
 import posixpath
 import re
@@ -28,6 +30,7 @@ from understudy.judge.runs.judged_tree import read_file
 from understudy.judge.runs.runner_registry import PreparedCheck
 from understudy.model.errors import UnderstudyError
 from understudy.model.text.sanitize import name_list
+from understudy.mutants.python_tables import AddedValues, added_values
 from understudy.mutants.test_code.test_ids import KnownTests
 
 _MOST_TESTS = 20
@@ -41,6 +44,9 @@ _LEAST_SIMILAR = 4
 _MOST_DIFFERING = 0.1
 """Share of them that may give something else: code can look at some arguments only."""
 _RAISES = "raises "
+_LEAST_CONTAINED = 3
+"""Characters of a text that is an argument if the argument contains it, or the other way round."""
+_LITERAL = re.compile(r"""b?'(?:[^'\\]|\\.)*'|b?"(?:[^"\\]|\\.)*"|(?<![\w.])\d[\w.]*""")
 _IS_MISSING = ("raises AttributeError", "raises ImportError", "raises ModuleNotFoundError")
 
 Results = Mapping[tuple[str, str], str]
@@ -131,11 +137,24 @@ class RepairedTests:
         after = as_similar(await calls.with_similar())
         with code_of_base(self._context.tree, self._base):
             before = as_similar(await calls.with_similar())
-        answers = answers_only(after, before)[:_MOST_SHOWN]
+        answers = answers_only(after, before)
+        if answers:
+            added = await asyncio.to_thread(self._added_values)
+            answers = [call for call in answers if not asks_for_entry(call.arguments, added)]
         if not answers:
             return []
-        texts = "; ".join(map(str, answers))
+        texts = "; ".join(map(str, answers[:_MOST_SHOWN]))
         return [f"The changed code answers only exactly what earlier tests ask, and nothing like it: {texts}."]
+
+    def _added_values(self) -> AddedValues:
+        """Return what all changed files add: a special case can be in another file than a table."""
+        tree = self._context.tree
+        paths = [path for path in self._base if path.endswith(".py") and (tree / path).is_file()]
+        added = [added_values(self._base[path] or b"", read_file(tree, path)) for path in paths]
+        return AddedValues(
+            in_tables=frozenset().union(*(some.in_tables for some in added)),
+            elsewhere=frozenset().union(*(some.elsewhere for some in added)),
+        )
 
     async def _run(self, names: Mapping[str, str], files: Mapping[str, bytes]) -> tuple[frozenset[str], Results]:
         """Run tests under other names, which are in further ``files``; return those that fail, and what code gave."""
@@ -226,6 +245,27 @@ def answers_only(after: Sequence[SimilarCalls], before: Sequence[SimilarCalls]) 
     if any(_differing(now, old) > _MOST_DIFFERING for now, old in changed):
         return []
     return [now for now, old in changed if now.result not in now.near and _similar(old) >= _LEAST_SIMILAR]
+
+
+def asks_for_entry(arguments: str, added: AddedValues) -> bool:
+    """Return whether a call asks for an entry that is added to a table, and nothing else that is added knows it.
+
+    A table that gets the entry which a test asks for is what such a task is about.
+    """
+    given = []
+    for literal in _LITERAL.findall(arguments):
+        with contextlib.suppress(ValueError, SyntaxError):
+            given.append(ast.literal_eval(literal))
+    if any(value == other for value in given for other in added.elsewhere):
+        return False
+    return any(_is_like(value, other) for value in given for other in added.in_tables)
+
+
+def _is_like(value: object, other: object) -> bool:
+    if not isinstance(value, str) or not isinstance(other, str):
+        return value == other
+    shorter, longer = sorted((value.strip().casefold(), other.strip().casefold()), key=len)
+    return shorter == longer or (len(shorter) >= _LEAST_CONTAINED and shorter in longer)
 
 
 def _differing(now: SimilarCalls, old: SimilarCalls) -> float:
