@@ -145,6 +145,51 @@ def test_checks_are_stopped_and_what_they_showed_is_decided_on(project):
     assert project.call("delegations/cancel", id=identifier, onlyChecks=True).verdict == "unverified", "idempotent"
 
 
+def test_what_was_found_before_checks_are_stopped_is_kept(project):
+    second = project.config / "second"
+    command = f"if test -e {second}; then exec sleep {ENDLESS}; fi; touch {second}; echo >> aware.js; exit 1"
+    project.settings(f"""
+        [[checks]]
+        name = "shell"
+        argv = ["sh", "-c", "{command}"]
+    """)
+    aware = "module.exports = process.env.JEST_WORKER_ID;"
+    project.program(
+        "quick", f"pathlib.Path('aware.js').write_text({aware!r})\nsay(type='result', ok=True, text='done')"
+    )
+    identifier = project.start("implement", delegator="quick", task="x")
+    until(sleepers)
+    done = project.call("delegations/cancel", id=identifier, onlyChecks=True)
+    assert done.verdict == "unverified"
+    assert set(done.reservations) == {"check_changed", "tree_changed", "no_checks", "not_mutation_tested"}
+    assert [fact.text for fact in done.reservation_facts] == [
+        "Changed code asks whether tests run it: aware.js:1.",
+        "Tracked files changed while the check shell ran: aware.js.",
+        "The checks were stopped before they had ended.",
+    ]
+    assert nothing_left()
+
+
+def test_a_stopped_repair_leaves_the_label_of_the_result_before(project):
+    command = f"if test -e repaired.txt; then exec sleep {ENDLESS}; fi; test ! -e wrong.txt"
+    project.settings(f"""
+        [[checks]]
+        name = "shell"
+        argv = ["sh", "-c", "{command}"]
+    """)
+    project.program(
+        "quick",
+        "name = 'repaired.txt' if pathlib.Path('wrong.txt').exists() else 'wrong.txt'\n"
+        "pathlib.Path(name).write_text('x')\nsay(type='result', ok=True, text='done')",
+    )
+    identifier = project.start("implement", delegator="quick", task="x", rounds=1)
+    until(sleepers)
+    done = project.call("delegations/cancel", id=identifier, onlyChecks=True)
+    assert (done.verdict, done.reservations) == ("checks_failed", [])
+    assert [stat.path for stat in done.result.files] == ["wrong.txt"]
+    assert nothing_left()
+
+
 def test_a_stop_of_checks_does_not_stop_an_agent(slow):
     identifier = slow.start("implement", delegator="slow", task="half")
     at_work(slow, identifier)

@@ -90,6 +90,8 @@ class JudgeRequest:
     """Mutants to judge before others, so that the result can be compared with another; None: chosen by the tree."""
     after_check: Callable[[CheckResult], Awaitable[None]] | None = None
     """Called when all runs of a check are over and none of its processes is alive."""
+    stopped: Callable[[Judgement], None] | None = None
+    """Called on a cancellation, with what was found before it: reservations, places, and results of whole checks."""
     spare_slot: Callable[[], SpareSlot | None] | None = None
     """See ``CheckContext``."""
     program_limits: ProgramLimits = field(default_factory=ProgramLimits)
@@ -114,7 +116,7 @@ async def judge(request: JudgeRequest, emit: Emit) -> Judgement:
 
     All processes of the agent must be dead. ``emit`` gets ``check_started``, ``check_finished`` and notes. A check that
     cannot be run fails with the reason in its output. Errors are those of ``tree``. Cancellation kills the processes of
-    the running check and does not reset the worktree.
+    the running check and does not reset the worktree (see ``JudgeRequest.stopped``).
     """
     await asyncio.to_thread(request.scratch.mkdir, parents=True, exist_ok=True)
     # Of a worker that was killed before it wrote anything to the journal.
@@ -144,6 +146,8 @@ class _Judge:
         self._places: ChangedPlaces
         self._test_patterns: Sequence[str]
         self._changes: list[Change] = []
+        self._results: list[CheckResult] = []
+        self._stop_places: Callable[[], list[ChangedPlace]] = list
         self._tree_id = ""
         self._detected = False
         self._repaired = False
@@ -167,6 +171,16 @@ class _Judge:
         self._changes = await asyncio.to_thread(self._tree.changed_paths, request.base, request.head)
         self._record = EvidenceRecord(base=request.base, head=request.head, tree=self._tree_id)
         self._findings = ResultFindings(self._record, self._emit)
+        try:
+            return await self._judged()
+        except asyncio.CancelledError:
+            partial = self._judgement(self._stop_places())
+            if request.stopped is not None:
+                request.stopped(partial)
+            raise
+
+    async def _judged(self) -> Judgement:
+        request, results = self._request, self._results
         await self._materialise(request.head)
         self._check_scope()
         self._setting = await asyncio.to_thread(self._prepare)
@@ -181,15 +195,15 @@ class _Judge:
             if aware:
                 text = f"Changed code asks whether tests run it: {name_list(aware)}."
                 self._findings.reserve((Reservation.CHECK_CHANGED, text))
-        results = []
-        try:
-            for plan in plans:
+        for plan in plans:
+            try:
                 results.append(await self._run(plan))
-                if request.after_check is not None:
-                    await request.after_check(results[-1])
-        except asyncio.CancelledError:
-            self._places.stop()
-            raise
+            except asyncio.CancelledError:
+                if plan.check.required:
+                    self._findings.reserve(*self._check.reservations())
+                raise
+            if request.after_check is not None:
+                await request.after_check(results[-1])
         if not any(result.required for result in results):
             self._findings.reservations.add(Reservation.NO_CHECKS)
         elif self._repairs and not self._repaired and any(result.ok for result in results if result.required):
@@ -200,8 +214,12 @@ class _Judge:
         self._findings.reserve(*untested)
         if request.reports is not None:
             await self._save_record(request.reports)
+        return self._judgement(places)
+
+    def _judgement(self, places: list[ChangedPlace]) -> Judgement:
+        """Return what was found."""
         reservations = in_order(self._findings.reservations)
-        return Judgement(results=results, reservations=reservations, facts=self._findings.facts, places=places)
+        return Judgement(results=self._results, reservations=reservations, facts=self._findings.facts, places=places)
 
     async def _save_record(self, folder: Path) -> None:
         try:
@@ -267,6 +285,7 @@ class _Judge:
             own_scripts=self._base_runs.own_scripts,
             only_tests=self._writes_tests,
         )
+        self._stop_places = self._places.stop
         self._mutation = MutationEvidence(
             trial,
             MutationSettings(

@@ -600,7 +600,7 @@ async def test_what_a_program_writes_to_folders_of_its_own_is_gone_with_it(tmp_p
         "import os, sys, pathlib; own = pathlib.Path(sys.argv[1])\n"
         "print(sorted(map(str, (path.relative_to(own) for path in own.rglob('*')))))\n"
         "(own / 'snapshot').write_text('1'); (own / 'deep/environment/kept').write_text('1')\n"
-        "room = os.statvfs(own); print(room.f_blocks * room.f_frsize, oct(own.stat().st_mode))\n"
+        "space = os.statvfs(own); print(space.f_blocks * space.f_frsize, oct(own.stat().st_mode))\n"
     )
     access = AccessProfile(Role.CHECK, hidden=(own / "secret",), own=(own, tmp_path / "none"), shown=(environment, own))
     for kept in ([], ["deep/environment/kept"]):

@@ -187,8 +187,11 @@ class ChangedPlaces:
             self._reported |= places
             self._report(list(places.values())[:MOST_LISTED], len(self._judged or ()))
 
-    def stop(self) -> None:
-        """Report the places of which nothing was said yet: what was found in others says nothing about their hunks."""
+    def stop(self) -> list[ChangedPlace]:
+        """Report the places of which nothing was said yet, and return all of them.
+
+        What was found in others says nothing about their hunks.
+        """
         judged = self._judged or ()
         left = {number: item.as_place() for number, item in enumerate(judged) if number not in self._reported}
         self._report_places(
@@ -197,14 +200,14 @@ class ChangedPlaces:
                 for number, place in left.items()
             }
         )
+        return _listed([self._reported[number] for number in sorted(self._reported)])
 
     def conclude(self) -> tuple[list[tuple[Reservation, str]], list[ChangedPlace]]:
         """Return what the places leave open, and all of them; nothing if no check passed."""
         if not self._passed:
             return [], []
         places = [item.as_place() for item in self._places()]
-        missing = untested(places)
-        listed = [*missing, *(place for place in places if place.evidence in SHOWN)][:MOST_LISTED]
+        missing, listed = untested(places), _listed(places)
         if self._only_tests:
             return [], listed
         if not missing:
@@ -559,3 +562,8 @@ class ChangedPlaces:
         for name, content in ignored_parameters(place.path, before, after, place.lines):
             parts.append((f"no test notices when the parameter of `{printable(name)}` is ignored", content))
         return parts
+
+
+def _listed(places: Sequence[ChangedPlace]) -> list[ChangedPlace]:
+    """Return the places for the card, those without evidence first."""
+    return [*untested(places), *(place for place in places if place.evidence in SHOWN)][:MOST_LISTED]

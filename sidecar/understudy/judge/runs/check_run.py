@@ -127,8 +127,8 @@ class CheckContext:
         """Return a program that runs tests."""
         access = AccessProfile(role)
         if self.hidden:
-            own = (*map(Path, _SHARED_FOLDERS), Path(tempfile.gettempdir()))
-            access = AccessProfile(role, hidden=self.hidden, own=own, shown=self._needed(argv, environment))
+            shared = (*map(Path, _SHARED_FOLDERS), Path(tempfile.gettempdir()))
+            access = AccessProfile(role, hidden=self.hidden, own=shared, shown=self._needed(argv, environment))
         return Program(argv, cwd, environment, access, mark=self.mark, limits=self.limits)
 
     def _needed(self, argv: Sequence[str], environment: Mapping[str, str]) -> tuple[Path, ...]:

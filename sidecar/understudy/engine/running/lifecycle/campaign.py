@@ -197,8 +197,7 @@ class Campaign:
             await self._results.collect()
         elif result.head is not None and next_step.needs_fresh_sample(self._history()):
             # The verdict is about those that the result itself chooses.
-            run = self._run
-            self._judging.judgement = await self._judging.judge_commit(result.head, run.emit, None, run.folder.path)
+            await self._judging.judge()
 
     # -- an attempt ------------------------------------------------------------------------------------------
 

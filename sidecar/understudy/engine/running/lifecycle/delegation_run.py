@@ -251,7 +251,7 @@ class DelegationRun:
             places, results, facts = judgement.places, judgement.results, [*judgement.facts]
         elif self._stops.only_checks:
             results = run.writer.delegation.checks
-        if self._stops.only_checks:
+        if self._stops.only_checks and not self._judging.is_complete:
             reservations.add(Reservation.NOT_MUTATION_TESTED)
             facts.append(ReservationFact(reservation=Reservation.NOT_MUTATION_TESTED, text=_STOPPED))
         failure = self._failure

@@ -6,6 +6,7 @@ A further result of an agent that was sent back is held until it is kept (``Tria
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import os
 import shutil
@@ -24,6 +25,7 @@ from understudy.engine.running.run_context import RunContext
 from understudy.model.delegation import events
 from understudy.model.errors import UnderstudyError
 from understudy.model.text import path_quoting
+from understudy.model.verdicts import in_order
 from understudy.policy.next_step import NextCandidate, Step
 from understudy.runners.runner import Outcome
 
@@ -44,7 +46,9 @@ class Judging:
     def __init__(self, run: RunContext, results: ResultCollection, outside: OutsideWatch) -> None:
         """Judge nothing yet."""
         self.judgement: Judgement | None = None
-        """The judgement of the result."""
+        """The judgement of the result, as far as it was made."""
+        self.is_complete = False
+        """Whether no check of the result was stopped."""
         self._run = run
         self._results = results
         self._outside = outside
@@ -56,7 +60,22 @@ class Judging:
         if result is None or result.head is None:
             return
         if await self._run.in_thread(self._results.changed):
-            self.judgement = await self.judge_commit(result.head, self._run.emit, None, self._run.folder.path)
+            self.is_complete = False
+            folder = self._run.folder.path
+            self.judgement = await self.judge_commit(result.head, self._run.emit, None, folder, stopped=self._stopped)
+            self.is_complete = True
+
+    def _stopped(self, partial: Judgement) -> None:
+        """Add what was found before the checks of the result were stopped."""
+        earlier = self.judgement
+        if earlier is None:
+            self.judgement = partial
+            return
+        self.judgement = dataclasses.replace(
+            earlier,
+            reservations=in_order({*earlier.reservations, *partial.reservations}),
+            facts=[*earlier.facts, *(fact for fact in partial.facts if fact not in earlier.facts)],
+        )
 
     async def judge_again(self) -> None:
         """Judge the result of an earlier run: without checks of its own, with those that are configured now.
@@ -81,9 +100,15 @@ class Judging:
         return loader.load(workspace, trusted=trusted)
 
     async def judge_commit(
-        self, head: str, emit: Callable[[events.Event], None], sample: MutantSample | None, reports: Path
+        self,
+        head: str,
+        emit: Callable[[events.Event], None],
+        sample: MutantSample | None,
+        reports: Path,
+        *,
+        stopped: Callable[[Judgement], None] | None = None,
     ) -> Judgement:
-        """Judge a commit of the worktree."""
+        """Judge a commit of the worktree; ``stopped`` gets what was found if that is cancelled."""
         from understudy.judge.judge import JudgeRequest, judge
         from understudy.judge.mutation import planning
 
@@ -109,6 +134,7 @@ class Judging:
                 reports=reports,
                 sample=sample,
                 after_check=self._outside.after_check,
+                stopped=stopped,
                 program_limits=spec.program_limits,
                 linked=run.worktree.linked(),
                 spare_slot=functools.partial(launcher.spare_slot, run.state, spec.slots),
