@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+
+from project_python import project_python
 
 from understudy.api.handlers import delegations
 from understudy.journal import delegation_folder
@@ -36,3 +39,41 @@ def test_logs_return_the_prompt_and_the_programs_output(project, monkeypatch):
         (2, "stdout.2.log"),
         (10, "stdout.10.log"),
     ]
+
+
+def test_an_agent_gets_how_the_project_is_run_and_finds_its_programs(project):
+    project.write("a.py", "a = 1\n")
+    project.write(".gitignore", ".venv\n")
+    project.commit()
+    programs = project.top / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    (programs / "python").symlink_to(project_python())
+    for name in ("own-tool", "sh"):
+        (programs / name).write_text("#!/bin/sh\necho found\n")
+        (programs / name).chmod(0o755)
+    project.settings(
+        """\
+        [[checks]]
+        name = "unit"
+        argv = ["{python}", "-c", "", "{tests}"]
+
+        [[checks]]
+        name = "secret"
+        argv = ["true"]
+        hidden = true
+        """
+    )
+    project.trust()
+    scenario = project.config / "scenario.json"
+    steps = [{"run": ["sh", "-c", "own-tool && touch tool.txt"]}, {"result": True}]
+    scenario.write_text(json.dumps({"steps": steps}))
+    project.agent("mine", str(scenario))
+    request = {"recipe": "implement", "files": [str(project.top / "a.py")], "task": "Do it.", "delegator": "mine"}
+    shown = project.call("delegations/preview", workspace=str(project.top), **request).prompt
+    done = project.run("implement", "a.py", task="Do it.", delegator="mine")
+    assert [file.path for file in done.result.files] == ["tool.txt"]
+    prompt = project.call("delegations/logs", id=done.id).prompt
+    assert prompt == shown
+    python, *checks = prompt.partition("# How this project is run\n\n")[2].splitlines()
+    assert python.startswith(f"- Python: `PYTHONPATH=. {programs}/python`")
+    assert checks == [f"- Check `unit`: `{programs}/python -c '' TEST_FILES`"], "and not the hidden one"

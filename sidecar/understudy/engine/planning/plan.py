@@ -17,7 +17,7 @@ from understudy.config.loading import agent_files, agent_use, loader
 from understudy.config.trust import records
 from understudy.config.validation import start_options
 from understudy.engine.planning.delegator_choice import NAMED, ChainRequest, chain_after, choose_candidate, without_keys
-from understudy.engine.planning.prompt import FILE_BYTES, Prompt, nothing_to_work_on, prompt_for
+from understudy.engine.planning.prompt import FILE_BYTES, Prompt, how_to_run, nothing_to_work_on, prompt_for
 from understudy.files import user_file
 from understudy.git import path_rules, repository
 from understudy.journal import delegation_folder
@@ -90,6 +90,7 @@ class Plan:
             context=self.context,
             target=self.target,
             read=self.read,
+            how_to_run=how_to_run(self.draft),
         )
         return sent if first.tools is None else sent.restricted(self.draft.recipe, first.tools)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import secrets
 import shlex
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import chain, zip_longest
+from pathlib import Path
 
 import msgspec
 
@@ -20,6 +22,7 @@ from understudy.model.config import config_entries
 from understudy.model.config.delegators import Delegator, InputLimits, ModelServer, Recipe
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.delegation.delegations import StartParams
+from understudy.model.delegation.spec import Spec
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import CheckResult, JudgedMutant, Noticed
 from understudy.model.places import ChangedPlace, without_tests
@@ -99,6 +102,7 @@ def prompt_for(
     context: list[str],
     target: str | None,
     read: Callable[[str], bytes | None],
+    how_to_run: str,
 ) -> Prompt:
     """Return the prompt of a delegation; one function for the preview and for the run."""
     return build(
@@ -111,7 +115,40 @@ def prompt_for(
         target=target,
         read=read,
         local=locality.is_local(delegator, model_server),
+        how_to_run=how_to_run,
     )
+
+
+def how_to_run(spec: Spec) -> str:
+    """Return which Python and which checks the project has, as text for an agent; empty if nothing is known.
+
+    Only what is found without starting a program. Hidden checks are left out.
+    """
+    python = project_python(spec)
+    folders = "src:." if (Path(spec.workspace) / "src").is_dir() else "."
+    rows = []
+    if python is not None:
+        rows.append(
+            f"Python: `PYTHONPATH={folders} {shlex.quote(str(python))}`, from the top of this repository, so that its "
+            "own code is imported. Install nothing there."
+        )
+    for check in [*spec.checks, *spec.fallback_checks]:
+        if not check.hidden:
+            slots = {"{python}": str(python or "python"), "{tests}": "TEST_FILES"}
+            command = shlex.join(slots.get(word, word) for word in check.argv)
+            where = f" in `{check.cwd}`" if check.cwd else ""
+            rows.append(f"Check `{check.name}`{where}: `{command}`")
+    return "# How this project is run\n\n" + "\n".join(f"- {row}" for row in rows) if rows else ""
+
+
+def project_python(spec: Spec) -> Path | None:
+    """Return the project's own Python, if it is found without starting a program."""
+    from understudy.judge.project import interpreter
+
+    with contextlib.suppress(UnderstudyError):  # the check that needs it reports it
+        placed = interpreter.placed_interpreter(Path(spec.workspace), spec.interpreter)
+        return None if placed is None else placed.path
+    return None
 
 
 def build(
@@ -128,14 +165,15 @@ def build(
     secret: Collection[str] = (),
     file_bytes: int = FILE_BYTES,
     all_bytes: int = ALL_BYTES,
+    how_to_run: str = "",
 ) -> Prompt:
     """Build the prompt.
 
     ``files``, ``context`` and ``target`` are paths inside the workspace, ``read`` returns what the user
-    sees in one of them. An agent CLI works in the worktree, so it gets the names; a model behind a server
-    gets the contents, except those of a file that looks like a secret, unless the server is ``local``. They come before
-    the task, files to read along first, so that tasks about the same files begin with the same bytes. Those in
-    ``secret`` count as such whatever their name. ``file_bytes`` and ``all_bytes`` are the most that is sent.
+    sees in one of them. An agent CLI works in the worktree, so it gets the names, and how the project is run; a model
+    behind a server gets the contents, except those of a file that looks like a secret, unless the server is ``local``.
+    They come before the task, files to read along first, so that tasks about the same files begin with the same bytes.
+    Those in ``secret`` count as such whatever their name. ``file_bytes`` and ``all_bytes`` are the most that is sent.
     Raises ``input_empty``, ``file_too_large``, ``input_too_large``.
     """
     inline = supported.inline_files
@@ -163,6 +201,8 @@ def build(
     parts = [recipe.prompt.strip(), *described, *parts] if inline else [recipe.prompt.strip(), *parts, *described]
     if target is not None:
         parts.append(f"# File to write\n\n`{target}`")
+    if recipe.returns == "tree" and not inline and supported.follows_instructions:
+        parts.append(how_to_run)
     if not (params.task or files or context or params.input or target):
         raise nothing_to_work_on(recipe)
     text = "\n\n".join(part for part in parts if part) + "\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from understudy.config.trust import records
 from understudy.engine.bases import base_recorder
-from understudy.engine.planning.prompt import FILE_BYTES, prompt_for
+from understudy.engine.planning.prompt import FILE_BYTES, how_to_run, project_python, prompt_for
 from understudy.engine.queueing import launcher
 from understudy.engine.running.outside_watch import OutsideWatch
 from understudy.engine.running.run_context import RunContext
@@ -131,11 +131,21 @@ def prompt_of(run: RunContext, spec: Spec, candidate: SpecCandidate) -> str:
         context=paths(spec.context),
         target=target_of(spec),
         read=lambda path: _as_asked(folder, spec, path) if worktree is None else _as_it_is(worktree, path),
+        how_to_run=how_to_run(spec),
     )
     for item in prompt.files:
         if item.withheld:
             run.tell(events.Note(level="warning", text=f"{item.path} was not sent: {item.withheld}."))
     return prompt.text
+
+
+def path_of(spec: Spec) -> dict[str, str]:
+    """Return PATH with the programs of the project's Python environment for an agent.
+
+    They come last: no program of the project takes the place of the agent's own, or of the Python that runs it.
+    """
+    python = project_python(spec)
+    return {} if python is None else {"PATH": os.pathsep.join([os.environ.get("PATH", os.defpath), str(python.parent)])}
 
 
 def resolve_environment(declared: Mapping[str, str | EnvReference]) -> tuple[dict[str, str], dict[str, str]]:

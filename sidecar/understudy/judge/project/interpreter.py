@@ -151,19 +151,9 @@ def find_interpreter(workspace: Path, configured: str | None, *, tree: Path | No
     Blocks while a project tool or a shim runs (at most 30 s each; milliseconds if there is a ``.venv``).
     Raise ``config_invalid`` if the configured interpreter does not exist or is inside ``tree``.
     """
-    if configured:
-        chosen = _executable(workspace / Path(configured).expanduser())
-        if chosen is None or _is_inside(chosen, tree):
-            raise UnderstudyError(
-                ErrorKind.CONFIG_INVALID,
-                f"The configured interpreter {configured} is not an executable Python.",
-                hint="Set it to the environment's Python executable, or to the environment's folder.",
-            )
-        return Interpreter(chosen, "configured")
-    for folder in (".venv", "venv"):
-        candidate = _executable(workspace / folder)
-        if candidate is not None and not _is_inside(candidate, tree):
-            return Interpreter(candidate, ".venv" if folder == ".venv" else "venv")
+    placed = placed_interpreter(workspace, configured, tree=tree)
+    if placed is not None:
+        return placed
     for origin, argv in _tools_of(workspace):
         candidate = _executable_of_answer(_ask(argv, workspace))
         if candidate is not None and not _is_inside(candidate, tree):
@@ -179,6 +169,27 @@ def find_interpreter(workspace: Path, configured: str | None, *, tree: Path | No
             candidate = _executable(Path(on_path))
         if candidate is not None and not _is_inside(candidate, tree):
             return Interpreter(candidate, "PATH")
+    return None
+
+
+def placed_interpreter(workspace: Path, configured: str | None, *, tree: Path | None = None) -> Interpreter | None:
+    """Return the interpreter that is configured, or in ``.venv`` or ``venv``: those found without running a program.
+
+    Raise ``config_invalid`` as ``find_interpreter`` does.
+    """
+    if configured:
+        chosen = _executable(workspace / Path(configured).expanduser())
+        if chosen is None or _is_inside(chosen, tree):
+            raise UnderstudyError(
+                ErrorKind.CONFIG_INVALID,
+                f"The configured interpreter {configured} is not an executable Python.",
+                hint="Set it to the environment's Python executable, or to the environment's folder.",
+            )
+        return Interpreter(chosen, "configured")
+    for folder in (".venv", "venv"):
+        candidate = _executable(workspace / folder)
+        if candidate is not None and not _is_inside(candidate, tree):
+            return Interpreter(candidate, ".venv" if folder == ".venv" else "venv")
     return None
 
 

@@ -77,9 +77,9 @@ class Runner:
 def _command(task: Task, tool: Capabilities, launch: Launch) -> Iterator[Command]:
     """Yield the command that starts the agent; the prompt is delivered by the protocol."""
     if launch.command:
-        known = declarations.started_by(task.delegator)
+        declared_tool = declarations.started_by(task.delegator)
         with command_line.prepared(task, launch.command, "stdin") as command:
-            yield command if known is None else replace(command, environment=known.environment)
+            yield command if declared_tool is None else replace(command, environment=declared_tool.environment)
         return
     argv = [str(find_program(task, tool)), *tool.acp_command[1:], *(launch.flags or [])]
     assert task.worktree is not None  # noqa: S101 - Runner.run has refused it

@@ -191,7 +191,7 @@ class SingleAttempt:
             mcp_servers=mcp_servers,
             mcp_config=mcp_config,
             caller_pane=spec.caller_pane,
-            environment=environment,
+            environment=environment if worktree is None else {**preparation.path_of(spec), **environment},
             secrets=secrets,
             key=lambda: key,
             stdout_log=preparation.log_of(folder.stdout, order.number),

@@ -76,8 +76,8 @@ def cut(text: str, columns: int) -> str:
 
 def words(prose: str) -> list[str]:
     """Return the words of a line, which ``" ".join`` puts together again exactly; a command is one word."""
-    found = [spaces + word for spaces, word in _WORDS.findall(prose) if spaces or word]
-    return found[:1] + [word[1:] for word in found[1:]]
+    spaced = [spaces + word for spaces, word in _WORDS.findall(prose) if spaces or word]
+    return spaced[:1] + [word[1:] for word in spaced[1:]]
 
 
 def fit(parts: Sequence[str], columns: int, separator: str = " ") -> list[str]:
