@@ -75,7 +75,7 @@ class Demo:
         self.file = file
         self.delegator = delegator
         self.scripted = delegator in SCENARIOS
-        own = {"UNDERSTUDY_STATE": str(top / "state")}
+        own = {"UNDERSTUDY_STATE": str(top / "state"), "XDG_CACHE_HOME": str(top / "cache")}
         if delegator is None or self.scripted:
             own["UNDERSTUDY_CONFIG"] = str(top / "config")
         self.own: Mapping[str, str] = own

@@ -213,7 +213,7 @@ def test_an_answer_that_reached_its_limit_is_not_complete():
     found.line(said("agent_end"))
     state = {"command": "get_state", "success": True, "data": {"sessionId": "s"}}
     (ended,) = found.line(said("response", id="end-1", **state))
-    assert ended.error.kind is ErrorKind.STREAM_TRUNCATED
+    assert ended.error.kind is ErrorKind.OUTPUT_TRUNCATED
 
 
 JSON = st.recursive(

@@ -252,13 +252,13 @@ def asks_for_entry(arguments: str, added: AddedValues) -> bool:
 
     A table that gets the entry which a test asks for is what such a task is about.
     """
-    given = []
+    values_of_call = []
     for literal in _LITERAL.findall(arguments):
         with contextlib.suppress(ValueError, SyntaxError):
-            given.append(ast.literal_eval(literal))
-    if any(value == other for value in given for other in added.elsewhere):
+            values_of_call.append(ast.literal_eval(literal))
+    if any(value == other for value in values_of_call for other in added.elsewhere):
         return False
-    return any(_is_like(value, other) for value in given for other in added.in_tables)
+    return any(_is_like(value, other) for value in values_of_call for other in added.in_tables)
 
 
 def _is_like(value: object, other: object) -> bool:

@@ -60,22 +60,22 @@ def own_settings_restored(task: Task, tool: Capabilities, tree: Path, emit: Emit
     the prompt or a tool call names: then it may be the result. Yields what passes on the events.
     """
     before = _rewritten_settings(tool, tree)
-    own: dict[str, bytes] | None = None
+    rewritten: dict[str, bytes] | None = None
 
     def watched(event: Event) -> None:
-        nonlocal own
-        if own is None and isinstance(event, Session):
-            own = _not_named(_rewritten_settings(tool, tree), task.prompt)
+        nonlocal rewritten
+        if rewritten is None and isinstance(event, Session):
+            rewritten = _not_named(_rewritten_settings(tool, tree), task.prompt)
         elif isinstance(event, ToolCall | File):  # it may have run before its event comes
-            own = _not_named(own or {}, str(event))
+            rewritten = _not_named(rewritten or {}, str(event))
         emit(event)
 
     try:
         yield watched
     finally:
-        after = _rewritten_settings(tool, tree) if own else {}
+        after = _rewritten_settings(tool, tree) if rewritten else {}
         for path, content in before.items():
-            if path not in after or after[path] == content or after[path] != (own or {}).get(path):
+            if path not in after or after[path] == content or after[path] != (rewritten or {}).get(path):
                 continue
             with suppress(UnderstudyError, OSError):  # then it stays a part of the result
                 nofollow.write_over(tree, path, content)
