@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _EDGES = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
+_COMMUTATIVE = frozenset({"+", "*", "==", "!=", "===", "!==", "&", "|", "^", "&&", "||", "and", "or"})
+"""Operators with two sides; a sum of texts is none of them, but cannot be told from a sum of numbers."""
 _NAMES = frozenset({"identifier"})
 _WORDS = frozenset({"true", "false", "none", "null", "nil", "undefined", "boolean_literal"})
 _CALLED = frozenset({"function", "attribute", "field", "property", "name", "type", "macro"})
@@ -82,11 +84,22 @@ def _exchanged(old: list[_Word], new: list[_Word]) -> list[tuple[str, str]]:
     differing = [pair for pair in differing if pair[1] != pair[2]]
     if any(kind == "edge" and _EDGES[text] != other for kind, text, other, _ in differing):
         return []  # its sides are exchanged, too
+    if _are_sides(differing):
+        return []
     return [
         (text, other)
         for kind, text, other, node in differing
         if kind != "operand" or not text.isidentifier() or _uses(node, text)
     ]
+
+
+def _are_sides(differing: list[tuple[str, str, str, Node]]) -> bool:
+    """Return whether only the sides of an operator changed places that gives the same for both orders."""
+    if [(text, other) for _, text, other, _ in differing] != [(other, text) for _, text, other, _ in differing[::-1]]:
+        return False
+    parents = {node.parent for _, _, _, node in differing}
+    operators = {text_of(child) for node in parents if node is not None for child in node.children}
+    return len(parents) == 1 and len(differing) == 2 and bool(operators & _COMMUTATIVE)
 
 
 def _masked(line: list[_Word]) -> tuple[str, ...]:
