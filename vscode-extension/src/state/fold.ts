@@ -341,7 +341,12 @@ function openConflicts(hunks: readonly string[]): Fields<Delegation> {
 /** The last line of a piece of output, for a command of the user: the only sign of its progress. */
 function saidLast(delegation: Delegation, text: string): string {
   if (delegation.attempts.at(-1)?.tool !== CUSTOM_COMMAND) return "answering";
-  return text.split("\n").map(clip).findLast((line) => line !== "") ?? "answering";
+  return (
+    text
+      .split("\n")
+      .map(clip)
+      .findLast((line) => line !== "") ?? "answering"
+  );
 }
 
 /** One line of at most `ACTIVITY_CHARACTERS` code points. */

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _EDGES = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
 _COMMUTATIVE = frozenset({"+", "*", "==", "!=", "===", "!==", "&", "|", "^", "&&", "||", "and", "or"})
-"""Operators with two sides; a sum of texts is none of them, but cannot be told from a sum of numbers."""
+"""Operators with two sides. A sum of texts depends on their order, but looks like a sum of numbers."""
 _NAMES = frozenset({"identifier"})
 _WORDS = frozenset({"true", "false", "none", "null", "nil", "undefined", "boolean_literal"})
 _CALLED = frozenset({"function", "attribute", "field", "property", "name", "type", "macro"})
