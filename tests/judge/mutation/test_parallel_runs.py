@@ -186,7 +186,8 @@ async def test_two_copies_show_the_same_as_one(place: Place) -> None:
     tests = TESTS.format(seen=str(place.seen))
     one, alone = await place.shown(tests, 1)
     two, together = await place.shown(tests, 2)
-    assert (alone, together) == (2, 3), "the copies, and the clone in which kills are confirmed"
+    # A fresh clone in which kills are confirmed writes elsewhere, where the machine can hide folders.
+    assert (alone, together) in {(1, 2), (2, 3)}
     assert two == one
     assert one[0].killed > 5
     assert one[0].idle == ["test_calc.py::test_scale"]
