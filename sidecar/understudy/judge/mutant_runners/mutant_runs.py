@@ -16,7 +16,7 @@ import contextlib
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -276,11 +276,7 @@ async def run_mutants(
         await together(lane.close() for lane in lanes)
     runs = MutantRuns(planned=list(planned), results=[pending_result(run) for run in planned])
     if follow_up is not None:
-        further = follow_up(runs)
-        with contextlib.suppress(StopIteration):
-            more = next(further)
-            while True:
-                more = further.send([pending_result(run) for run in more])
+        await _answer(follow_up(runs), _not_made)
     return runs
 
 
@@ -462,20 +458,17 @@ class _Batch:
     async def go_on(self, further: FollowUp) -> None:
         """Make further runs, in the first lane."""
         last = max(self._deadline.last, asyncio.get_running_loop().time() + _FOLLOW_UP_SECONDS)
-        with contextlib.suppress(StopIteration):
-            runs = next(further)
-            while True:
-                results = []
-                for run in runs:
-                    left = last - asyncio.get_running_loop().time()
-                    if run.sham:
-                        expected = sum(self._recorded.passed.get(test, 0.0) for test in run.tests)
-                        left = max(left, _SLOWER_AGAIN * expected)
-                    result = pending_result(run)
-                    if left > 0 and run.tests:
-                        result = await self._lanes[0].runner.judge(run, seconds=left)
-                    results.append(result)
-                runs = further.send(results)
+
+        async def judge(run: PlannedRun) -> MutantResult:
+            left = last - asyncio.get_running_loop().time()
+            if run.sham:
+                expected = sum(self._recorded.passed.get(test, 0.0) for test in run.tests)
+                left = max(left, _SLOWER_AGAIN * expected)
+            if left <= 0 or not run.tests:
+                return pending_result(run)
+            return await self._lanes[0].runner.judge(run, seconds=left)
+
+        await _answer(further, judge)
 
     async def _repeat(self) -> None:
         """Repeat some kills alone: if many were due to the other lanes, one of these mutants survives now."""
@@ -502,6 +495,18 @@ class _Batch:
         judged, planned = self._count()
         enough = judged >= min(self._deadline.fewest, planned)
         return (self._deadline.usual if enough else self._deadline.last) - asyncio.get_running_loop().time()
+
+
+async def _answer(further: FollowUp, judge: Callable[[PlannedRun], Awaitable[MutantResult]]) -> None:
+    """Make the runs that are asked for, one after another, until no more are."""
+    with contextlib.suppress(StopIteration):
+        runs = next(further)
+        while True:
+            runs = further.send([await judge(run) for run in runs])
+
+
+async def _not_made(run: PlannedRun) -> MutantResult:
+    return pending_result(run)
 
 
 def _items(planned: Sequence[PlannedRun]) -> list[list[int]]:
