@@ -20,6 +20,7 @@ PROTOCOL = 'from typing import Protocol\n\n\nclass Priced(Protocol):\n    """Has
             "@pytest.mark.parametrize('x', X)\n" + CODE.replace("(x)", "(x: int)"),
         ),
         (CODE, "from typing import overload\n\n\n@overload\ndef half(x: int) -> float: ...\n\n\n" + CODE),
+        ("@overload\ndef half(x: int): ...\n\n\n" + CODE, "@overload\ndef half(x: str = ''): ...\n\n\n" + CODE),
         ("from __future__ import print_function, division\n" + CODE, "from __future__ import annotations\n" + CODE),
         (CODE, "from typing import TypeVar\n\nT = TypeVar('T', bound=int)\n" + CODE.replace("(x)", "(x: T) -> T")),
         (CODE, PROTOCOL + CODE.replace("(x)", "(x: Priced)")),

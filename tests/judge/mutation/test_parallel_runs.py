@@ -454,14 +454,22 @@ def test_places_that_hide_each_other_are_undone_alone_if_nothing_else_shows_them
     assert [result.noticed for result in of_places] == [noticed] * 2
 
 
+class SeenRunner(Runner):
+    """Keeps where the changes of each run begin."""
+
+    seen: tuple[tuple[int, ...], ...] = ()
+
+    async def judge(self, run: PlannedRun, *, seconds: float) -> MutantResult:
+        self.seen += (tuple(mutant.start for mutant in (run.mutant, *run.beside)),)
+        return await super().judge(run, seconds=seconds)
+
+
 def test_changes_that_overlap_are_not_made_together() -> None:
-    world = World(frozenset(), share=False)
+    runner = SeenRunner(World(frozenset(), share=False), 1)
     wide = replace(planned_run(0), of_place=True, mutant=replace(planned_run(0).mutant, end=5))
     planned = [wide, *(replace(planned_run(start), of_place=True, group=start) for start in (4, 5, 5))]
-    asyncio.run(run_mutants([Lane(runner=Runner(world, 1))], RECORDED, planned, seconds=60))  # type: ignore[arg-type]
-    assert world.judged == 5, (
-        "the first one, two that follow it, together and each alone, and another at the same place"
-    )
+    asyncio.run(run_mutants([Lane(runner=runner)], RECORDED, planned, seconds=60))  # type: ignore[arg-type]
+    assert runner.seen == ((0,), (4, 5), (4,), (5,), (5,))
 
 
 @pytest.mark.parametrize("begins", [True, False])
