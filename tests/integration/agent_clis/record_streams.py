@@ -50,6 +50,8 @@ PATIENT = Limits(total_seconds=180, first_event_seconds=120, idle_seconds=120, a
 LONGEST_STDERR = 1000
 WAIT = Limits(total_seconds=60, first_event_seconds=30, idle_seconds=30, after_result_seconds=10)
 
+FAILURES = ("400", "401", "404", "429", "500", "529", "quota", "context", "late_context", "cut")
+"""Failures of the server that every agent meets."""
 ENDINGS = ("length", "filter", "model_id")
 """Scenarios in which the model's answer is not an answer, or the text of a proxy refuses the model."""
 CLAUDE: dict[str, tuple[str, dict[str, Any]]] = {
@@ -72,24 +74,7 @@ CLAUDE: dict[str, tuple[str, dict[str, Any]]] = {
     "root": ("good", {"launch": Launch(yolo=True)}),
     "no_login": ("good", {"env": {"ANTHROPIC_API_KEY": None}}),
     "refused": ("good", {"env": {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}}),
-    **{
-        name: (name, {})
-        for name in (
-            "400",
-            "401",
-            "404",
-            "413",
-            "429",
-            "500",
-            "529",
-            "quota",
-            "credit",
-            "context",
-            "late_context",
-            "cut",
-            *ENDINGS,
-        )
-    },
+    **{name: (name, {}) for name in (*FAILURES, "413", "credit", *ENDINGS)},
 }
 
 
@@ -102,23 +87,14 @@ CODEX: dict[str, tuple[str, dict[str, Any]]] = {
     "interrupted": ("long_shell", {}),
     "unknown_session": ("good", {"session_id": "818b1c43-24ce-4388-aa1e-04851649671b"}),
     "refused": ("good", {"url": "http://127.0.0.1:9/v1"}),
-    **{
-        name: (name, {})
-        for name in (
-            *("400", "401", "404", "429", "500", "529", "quota", "context", "cut", "late_500", "late_context"),
-            *ENDINGS,
-        )
-    },
+    **{name: (name, {}) for name in (*FAILURES, "late_500", *ENDINGS)},
 }
 PI: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in ("edits", "reasoning", "failing_shell")},
     "interrupted": ("long_shell", {}),
     "unknown_session": ("good", {"session_id": "818b1c43-24ce-4388-aa1e-04851649671b"}),
     "refused": ("good", {"url": "http://127.0.0.1:9/v1"}),
-    **{
-        name: (name, {})
-        for name in ("400", "401", "404", "429", "500", "529", "quota", "context", "late_context", "cut", *ENDINGS)
-    },
+    **{name: (name, {}) for name in (*FAILURES, *ENDINGS)},
 }
 SCRIPTED: dict[str, Any] = {"model": "scripted-model"}
 """Copilot offers other tools to the models that it knows."""
@@ -131,23 +107,7 @@ COPILOT: dict[str, tuple[str, dict[str, Any]]] = {
     "interrupted": ("long_shell", {**RUNS}),
     "unknown_session": ("good", {"session_id": "818b1c43-24ce-4388-aa1e-04851649671b", **SCRIPTED}),
     "refused": ("good", {"url": "http://127.0.0.1:9/v1", "limits": PATIENT, **SCRIPTED}),
-    **{
-        name: (name, {"limits": PATIENT, **SCRIPTED})
-        for name in (
-            "400",
-            "401",
-            "404",
-            "429",
-            "500",
-            "529",
-            "quota",
-            "context",
-            "late_context",
-            "cut",
-            "filter",
-            "model_id",
-        )
-    },
+    **{name: (name, {"limits": PATIENT, **SCRIPTED}) for name in (*FAILURES, "filter", "model_id")},
 }
 OWN_LOGIN: dict[str, Any] = {"model": "anthropic/claude-sonnet-4-5", "served": False}
 OPENCODE: dict[str, tuple[str, dict[str, Any]]] = {
@@ -164,23 +124,7 @@ OPENCODE: dict[str, tuple[str, dict[str, Any]]] = {
         ("refused", "good", {"url": "http://127.0.0.1:9/v1"}),
         ("priced", "good", OWN_LOGIN),
         ("no_login", "good", {**OWN_LOGIN, "env": {"XDG_CONFIG_HOME": None, "ANTHROPIC_API_KEY": None}}),
-        *(
-            (name, name, {})
-            for name in (
-                "400",
-                "401",
-                "404",
-                "429",
-                "500",
-                "529",
-                "quota",
-                "context",
-                "cut",
-                "late_500",
-                "late_context",
-                *ENDINGS,
-            )
-        ),
+        *((name, name, {}) for name in (*FAILURES, "late_500", *ENDINGS)),
     )
 }
 QWEN: dict[str, tuple[str, dict[str, Any]]] = {
@@ -194,23 +138,7 @@ QWEN: dict[str, tuple[str, dict[str, Any]]] = {
     "unknown_session": ("good", {"session_id": "818b1c43-24ce-4388-aa1e-04851649671b"}),
     "unknown_option": ("good", {"launch": Launch(flags=["--no-such-option"])}),
     "refused": ("good", {"url": "http://127.0.0.1:9/v1"}),
-    **{
-        name: (name, {"limits": PATIENT})
-        for name in (
-            "400",
-            "401",
-            "404",
-            "429",
-            "500",
-            "529",
-            "quota",
-            "context",
-            "cut",
-            "late_context",
-            "empty",
-            "model_id",
-        )
-    },
+    **{name: (name, {"limits": PATIENT}) for name in (*FAILURES, "empty", "model_id")},
     "continued": ("length", {}),
 }
 YOLO: dict[str, Any] = {"launch": Launch(yolo=True)}
@@ -227,10 +155,7 @@ GEMINI: dict[str, tuple[str, dict[str, Any]]] = {
         ("unknown_option", "good", {"launch": Launch(flags=["--no-such-option"])}),
         ("no_login", "good", {"served": False}),
         ("refused", "good", {"url": "http://127.0.0.1:9/v1"}),
-        *(
-            (name, name, {})
-            for name in ("400", "401", "404", "429", "500", "529", "quota", "context", "cut", "late_context")
-        ),
+        *((name, name, {}) for name in FAILURES),
         *((name, name, {}) for name in ("filter", "model_id")),
     )
 }
