@@ -280,8 +280,8 @@ def unchanged_again(
 ) -> list[PlannedRun]:
     """Return a run, after all others, of the tests that noticed something on code that has not changed.
 
-    A test that counts its runs, or that fails at random, fails there, too. Empty without sham mutants, or if nothing was
-    noticed.
+    A test that counts its runs, or that fails at random, fails there, too. Empty without sham mutants, or if nothing
+    was noticed.
     """
     if not any(run.sham for run in runs):
         return []
