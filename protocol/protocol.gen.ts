@@ -2217,6 +2217,8 @@ export interface Hunk {
   undoToken?: string;
   /** Its places and what shows that tests notice them; none if that is not known. */
   places?: ChangedPlace[];
+  /** Whether every place has evidence that no reservation of the result puts in doubt; null if it has no places. */
+  tested?: boolean;
 }
 
 /** An accept that `delegations/undo` can undo. */

@@ -42,11 +42,13 @@ class Hunk(Wire, kw_only=True):
     """The accept that merged it into the user's files, which ``delegations/undo`` undoes."""
     places: list[ChangedPlace] = msgspec.field(default_factory=list)
     """Its places and what shows that tests notice them; none if that is not known."""
+    tested: bool | None = None
+    """Whether every place has evidence that no reservation of the result puts in doubt; null if it has no places."""
 
     @property
-    def tested(self) -> bool | None:
-        """Return whether every place of the hunk has evidence; None if that is not known."""
-        return not untested(self.places) if self.places else None
+    def doubted(self) -> bool:
+        """Return whether every place has evidence, which a reservation puts in doubt."""
+        return self.tested is False and not untested(self.places)
 
 
 class FileDiff(Wire, kw_only=True):

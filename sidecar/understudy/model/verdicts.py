@@ -78,6 +78,20 @@ class Reservation(enum.StrEnum):
     """The journal contained bytes that its worker did not write, or a check's report and its run disagree."""
 
 
+DOUBTED = frozenset(
+    {
+        Reservation.FLAKY,
+        Reservation.CHECK_CHANGED,
+        Reservation.TESTS_CHANGED,
+        Reservation.LOADED_CHECKOUT,
+        Reservation.TREE_CHANGED,
+        Reservation.LOOKS_AT_SOURCE,
+        Reservation.TAMPERED,
+    }
+)
+"""With one of these, what tests noticed cannot be relied on, whichever place it is about."""
+
+
 class ReservationFact(Wire, kw_only=True):
     """What a reservation is about: one sentence with the files, lines, tests and counts."""
 

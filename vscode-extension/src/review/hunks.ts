@@ -100,6 +100,13 @@ function splitLines(text: string): string[] {
   return text.match(/[^\n]*\n|[^\n]+$/gu) ?? [];
 }
 
+/** The pending changes of which every place is tested, as a decision names them. */
+export function verifiedChanges(files: readonly FileDiff[]): readonly { path: string; hunk: string }[] {
+  return files.flatMap(({ path, hunks }) =>
+    hunks.filter((hunk) => isPending(hunk) && hunk.tested === true).map(({ id }) => ({ path, hunk: id })),
+  );
+}
+
 /** The first meaningful line of a hunk, used as its label. Empty if the text is unknown. */
 export function firstLine(hunk: Hunk, base: string | undefined, result: string | undefined): string {
   const [text, first, count] =

@@ -15,7 +15,7 @@ import { parseReviewUri } from "./reviewUris.ts";
 import { REVIEW_VIEW, ReviewTree } from "./reviewTree.ts";
 import { ResultFiles } from "./resultFiles.ts";
 import { ReviewEditor } from "./reviewEditor.ts";
-import { isPending } from "./hunks.ts";
+import { isPending, verifiedChanges } from "./hunks.ts";
 import { displayPath } from "../state/formatting.ts";
 
 /** Memory key of the result under review. */
@@ -71,6 +71,8 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
     );
     host.commands.setContext("understudy.canUndoEdit", current?.edited.some(({ undoable }) => undoable) ?? false);
     const reviewed = current && store.delegation(current.id);
+    const verified = current ? verifiedChanges(current.files).length : 0;
+    host.commands.setContext("understudy.canAcceptVerified", verified > 0 && verified < open);
     instructable = reviewed !== undefined && takesInstructions(store, reviewed);
     host.commands.setContext("understudy.canSendBack", instructable);
     const strengthened = instructable && reviewed !== undefined && canBeStrengthened(reviewed);

@@ -27,6 +27,7 @@ import {
   parseRowId,
   adjacentHunk,
   rejectionReasons,
+  verifiedChanges,
   type ReviewTarget,
   type HunkRef,
 } from "./hunks.ts";
@@ -71,6 +72,7 @@ export function registerReviewCommands(deps: ReviewCommandDeps): RegisteredRevie
   add("acceptFile", (value) => commands.accept(value, "file"));
   add("rejectFile", (value) => commands.reject(value, false, "file"));
   add("acceptAll", () => commands.acceptAll());
+  add("acceptVerified", () => commands.acceptVerified());
   add("rejectAll", () => commands.rejectAll());
   add("undo", (value) => commands.undo(value));
   add("undoLast", () => commands.undoLast());
@@ -242,6 +244,22 @@ class ReviewCommands implements Disposable {
     }
     if (await this.#hasUnsavedEdits(result, paths)) return;
     await this.#decisions.send(result, [{ decision: "accept" }]);
+  }
+
+  /** Accept the pending changes of which every place is tested; the others stay pending. */
+  async acceptVerified(): Promise<void> {
+    const result = await this.#current();
+    if (!result) return;
+    const verified = verifiedChanges(result.files);
+    if (verified.length === 0) {
+      await this.#deps.host.windows.message("info", t("There are no pending changes of which every place is tested."));
+      return;
+    }
+    if (await this.#hasUnsavedEdits(result, [...new Set(verified.map(({ path }) => path))])) return;
+    await this.#decisions.send(
+      result,
+      verified.map((change) => ({ ...change, decision: "accept" as const })),
+    );
   }
 
   /** Reject every pending change; what was accepted stays. */

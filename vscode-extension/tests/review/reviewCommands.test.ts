@@ -572,6 +572,30 @@ describe("deciding", () => {
     expect(peer.params("understudy/delegations/decide").at(-1)).not.toHaveProperty("flagged");
   });
 
+  it("accepts only the changes of which every place is tested, if there are others", async () => {
+    decides({ ...DECIDED, conflicts: [] });
+    const tested = now.files[0]!.hunks[0]!.id;
+    const mark = (value: boolean): void => {
+      const files = now.files.map((file) => ({
+        ...file,
+        hunks: file.hunks.map((hunk) => ({ ...hunk, tested: hunk.id === tested && value })),
+      }));
+      now = { ...now, files };
+    };
+    mark(true);
+    await reviewing();
+    expect(host.contexts.get("understudy.canAcceptVerified")).toBe(true);
+    await host.commands.run("understudy.review.acceptVerified");
+    expect(peer.params("understudy/delegations/decide")).toEqual([
+      { id: ID, decisions: [{ path: WRAP, hunk: tested, decision: "accept" }] },
+    ]);
+    mark(false);
+    await reviewing();
+    expect(host.contexts.get("understudy.canAcceptVerified")).toBe(false);
+    await host.commands.run("understudy.review.acceptVerified");
+    expect(host.messages.at(-1)?.text).toContain("no pending changes of which every place is tested");
+  });
+
   it("rejects all pending changes after a question", async () => {
     decides();
     await reviewing();

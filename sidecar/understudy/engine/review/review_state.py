@@ -30,9 +30,9 @@ from understudy.model.delegation.events import Event
 from understudy.model.delegation.spec import Spec
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import FileDiff, Hunk, HunkState, Review
-from understudy.model.places import ChangedPlace, merged
+from understudy.model.places import ChangedPlace, merged, untested
 from understudy.model.text import path_quoting
-from understudy.model.verdicts import Reservation, Verdict
+from understudy.model.verdicts import DOUBTED, Reservation, Verdict
 from understudy.model.wire import ready
 
 Decision = Literal["accept", "reject", "pending"]
@@ -99,6 +99,8 @@ class ReviewState:
     """Wire path → when it was edited last, or its edit undone. Files edited later come later."""
     places: dict[str, list[ChangedPlace]] = field(default_factory=dict)
     """Hunk → its places, as the last checks found them."""
+    doubted: bool = False
+    """Whether a reservation of the last checks puts what tests noticed in doubt."""
     judged: dict[str, events.Finished] = field(default_factory=dict)
     """Result commit → the last verdict on it."""
     _open: list[str] = field(default_factory=list)
@@ -136,11 +138,13 @@ class ReviewState:
         elif isinstance(event, events.Result):
             self.head = event.head or self.head
             self.places = {}
+            self.doubted = False
         elif isinstance(event, events.PlacesJudged):
             places = [place for of_hunk in self.places.values() for place in of_hunk]
             self._set_places(merged(places, event.places))
         elif isinstance(event, events.Finished):
             self._set_places(event.places)
+            self.doubted = not DOUBTED.isdisjoint(event.reservations)
             if self.head is not None:
                 self.judged[self.head] = event
 
@@ -189,7 +193,9 @@ class ReviewState:
 
     def hunk(self, hunk: Hunk) -> Hunk:
         """Return one hunk with its state and its places."""
-        hunk = msgspec.structs.replace(hunk, places=self.places.get(hunk.id, []))
+        places = self.places.get(hunk.id, [])
+        tested = not untested(places) and not self.doubted if places else None
+        hunk = msgspec.structs.replace(hunk, places=places, tested=tested)
         mark = self.marks.get(hunk.id)
         edited = hunk.id in self.edited
         if mark is not None:

@@ -23,6 +23,7 @@ from understudy.git import path_rules
 from understudy.model.delegation.delegations import PermissionOption, PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import FileDiff, Hunk, HunkState
+from understudy.model.places import ChangedPlace, PlaceEvidence
 from understudy.model.states import State
 from understudy.model.text import path_quoting
 from understudy.model.verdicts import Verdict
@@ -625,3 +626,24 @@ def test_a_review_without_a_verdict_can_be_left(delegation: Any, answer: str | N
     checks = Checks(delegation)
     assert not VerdictNotice(WHOLE, checks, Person(answer)).begin(checks.end)
     assert not checks.ended
+
+
+def place_of(hunk: str, evidence: PlaceEvidence) -> ChangedPlace:
+    return ChangedPlace(hunk=hunk, path="a.py", line=1, lines=1, function="", evidence=evidence, why="why")
+
+
+def test_only_hunks_with_evidence_that_nothing_doubts_are_taken_as_verified() -> None:
+    noticed, missed = place_of("a1", PlaceEvidence.NOTICED), place_of("a2", PlaceEvidence.UNEXECUTED)
+    file = file_of(
+        "a.py",
+        hunk_of("a1", tested=True, places=[noticed]),
+        hunk_of("a2", 5, 1, 5, 2, tested=False, places=[missed]),
+        hunk_of("a3", 9, 1, 9, 1),
+    )
+    assert hunk_targets.tested([file], [("a.py", None)], WHOLE) == [("a.py", "a1")]
+    with pytest.raises(UnderstudyError, match="Of 1 hunk, none is tested"):
+        hunk_targets.tested([file], [("a.py", "a2")], WHOLE)
+    doubted = file_of("a.py", hunk_of("a1", tested=False, places=[noticed]))
+    with pytest.raises(UnderstudyError, match="puts in doubt") as refused:
+        hunk_targets.tested([doubted], [("a.py", None)], WHOLE)
+    assert f"understudy show {WHOLE}" in refused.value.hint

@@ -18,7 +18,7 @@ from understudy.model.states import State
 from understudy.model.text import delegation_text
 from understudy.model.text.delegation_text import duration
 from understudy.model.text.sanitize import name_list
-from understudy.model.verdicts import RESERVATIONS, Reservation, Verdict
+from understudy.model.verdicts import DOUBTED, RESERVATIONS, Reservation, Verdict
 
 _GOOD = {
     Verdict.VERIFIED: "green",
@@ -319,8 +319,9 @@ def _next_steps(
         more = (f"understudy strengthen {identifier}",) if worth_asking and follows(delegation) else ()
         untested_places = untested(delegation.places)
         some = untested_places and len(untested_places) < len(delegation.places)
+        verified = some and DOUBTED.isdisjoint(delegation.reservations)
         return event_lines.next_commands(
-            review, f"understudy accept {identifier} {'--verified' if some else '--all'}", show, *more
+            review, f"understudy accept {identifier} {'--verified' if verified else '--all'}", show, *more
         )
     if delegation.review.rejected:
         again = [reply] if follows(delegation) else _retries(delegation, alternative, follows)

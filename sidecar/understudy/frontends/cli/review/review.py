@@ -126,7 +126,8 @@ def show_list(identifier: str, chosen: Sequence[str], *, as_json: bool) -> None:
     for item in hunk_view.items(diff.files):
         state = f"{item.hunk.state}{' (conflict)' if item.hunk.conflict else ''}"
         untested = "not tested" if item.hunk.tested is False else ""
-        note = item.hunk.reason or item.file.flag_reason or untested
+        evidence = "tested, but in doubt" if item.hunk.doubted else untested
+        note = item.hunk.reason or item.file.flag_reason or evidence
         rows.append((item.spelled, state, hunk_view.place(item), f"- {note}" if note else ""))
     output.table(("PATH:HUNK", "STATE", "WHERE", ""), rows, wrap=True)
 

@@ -121,6 +121,10 @@ def on_everything(work: OpenReview, why: Why) -> Iterator[ReviewAction]:
     if flags:
         title = f"Accept all ({_count(len(open_))}){_although(flags)}"
         yield _decision(work, title, [{"decision": "accept"}], flagged=True)
+    tested = [(file, hunk) for file, hunk in plain if hunk.tested]
+    if tested and len(tested) < len(open_):
+        accepts = [_one(file, hunk, "accept") for file, hunk in tested]
+        yield _decision(work, f"Accept all verified ({_count(len(tested))})", accepts)
     whole = why(ReviewTarget())
     because = _because({why(ReviewTarget(file.path, hunk.id)) or whole for file, hunk in open_})
     title = f"Reject all ({_count(len(open_))}){because}"
