@@ -922,6 +922,8 @@ export interface RecipeAction {
   answers?: string | null;
   /** The task when the user selected lines that contain it: `The selected lines describe the task.` */
   selection?: string | null;
+  /** What it has an action of its own for; for everything else it is among the choices behind "Delegate…". */
+  listedOn?: ("file" | "selection" | "diagnostic")[] | null;
 }
 
 /** The agents that a delegation may name, and the problems of their files. */

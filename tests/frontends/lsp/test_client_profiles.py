@@ -80,7 +80,7 @@ async def test_a_session_with_the_capabilities_of_an_editor(client: LanguageClie
         assert any("test" in action.title for action in actions or [])
         started = await client.workspace_execute_command_async(
             types.ExecuteCommandParams(
-                "understudy/delegations/start", [{"recipe": "fix", "files": [uri], "delegator": "worker"}]
+                "understudy/delegations/start", [{"recipe": "docs", "files": [uri], "delegator": "worker"}]
             )
         )
         identifier = started["id"]

@@ -491,7 +491,9 @@ function subjectFolder({ host }: DelegateDeps, subject: Subject): Folder | undef
 }
 
 function needsInstructions(recipe: Recipe, subject: Subject): boolean {
-  return (recipe.needs?.includes("task") ?? false) || recipe.returns === "file" || subject.files.length === 0;
+  // Problems say what to do.
+  const needsTask = (recipe.needs?.includes("task") ?? false) && !subject.diagnostics;
+  return needsTask || recipe.returns === "file" || subject.files.length === 0;
 }
 
 function subjectName({ files, range, diagnostics }: Subject): string {

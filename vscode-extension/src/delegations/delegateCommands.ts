@@ -140,6 +140,13 @@ export function registerDelegateCommands(
   const actions = {
     "understudy/delegations/start": forAction((params) => startDelegation(deps, params as StartParams)),
     "understudy/text/run": forAction((params) => deps.ask(params as TextParams)),
+    // The questions of the sidecar, asked here: which delegator, or what to do with the file or the selection.
+    "understudy-delegate/choose": forAction(async (params) => {
+      const start = params as Partial<StartParams>;
+      if (start.recipe !== undefined) return startDelegation(deps, start as StartParams);
+      await host.commands.run("understudy.delegate", start.files?.[0]);
+      return "";
+    }),
   };
   for (const [name, run] of Object.entries(actions)) {
     interceptors.set(name, run);

@@ -316,6 +316,23 @@ describe("delegate", () => {
     disposables.dispose();
   });
 
+  it("asks itself for what a code action leaves open: the delegator, or everything", async () => {
+    const { peer, host, made, disposables } = await app();
+    const choose = made.interceptors.get("understudy-delegate/choose");
+    const done = result("understudy/delegations/start", "delegations-start.valid");
+    peer.answer("understudy/delegations/start", ({ delegator }) => {
+      if (!delegator) throw noDefault("ghostwriter", "local-coder");
+      return done;
+    });
+    host.answers.push({ pick: "who:local-coder" });
+    expect(await choose?.([{ recipe: "tests", files: [FILE] }])).toBe(done.id);
+    expect(started(peer).at(-1)).toMatchObject({ recipe: "tests", delegator: "local-coder" });
+    host.answers.push({ cancel: true });
+    expect(await choose?.([{ files: [FILE], diagnostics: [] }])).toBe("");
+    expect(host.shown.at(-1)?.placeholder).toContain("What should be done with");
+    disposables.dispose();
+  });
+
   it("offers the trust that is missing in an untrusted workspace", async () => {
     const { host, peer, disposables, made } = await app();
     const { interceptors } = made;

@@ -30,8 +30,6 @@ from understudy.policy.candidates import Standing
 _SUCCESSES = frozenset({Verdict.VERIFIED, Verdict.UNVERIFIED, Verdict.ANSWERED})
 _RECENT = 200
 """How many delegations are searched for those that a delegator has done."""
-MOST_CHOICES = 5
-"""How many delegators are offered for one recipe; with more, the user has to set a default."""
 
 
 class RecipeOffer(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +38,8 @@ class RecipeOffer(msgspec.Struct, frozen=True, kw_only=True):
     recipe: Recipe
     delegator: str | None = None
     """The delegator to name at the start; None: the start chooses it."""
+    choices: tuple[str, ...] = ()
+    """The delegators among which the user has to choose, because none of them is the default."""
     explain: Explanation | None = None
     is_text_request: bool = False
     """Whether it runs in this process (``text/run``): it returns text, and the delegator is a model server's."""
@@ -55,7 +55,7 @@ class Offers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def offers(caller: Caller, uri: str) -> Offers:
-    """Return the recipes that fit the language of a file, shipped ones first, without starting anything.
+    """Return the recipes that fit the language of a file, in their order, without starting anything.
 
     Errors: ``invalid_params`` if ``uri`` does not name a file.
     """
@@ -66,14 +66,25 @@ def offers(caller: Caller, uri: str) -> Offers:
     language = delegators.language_of(repository.require_path(uri).name)
     incomplete = loaded.incompleteness()
     offered = []
-    for recipe in loaded.recipes.values():
+    for recipe in sorted(loaded.recipes.values(), key=lambda recipe: recipe.order):
         if recipe.applies_to.languages and language not in recipe.applies_to.languages:
             continue
         if incomplete is not None:
             offered.append(RecipeOffer(recipe=recipe, refused=incomplete))
             continue
-        offered.extend(_of(recipe, loaded))
+        offered.append(_of(recipe, loaded))
     return Offers(workspace=workspace, offers=offered)
+
+
+def offer_with(caller: Caller, workspace: Path, recipe: str, delegator: str) -> RecipeOffer:
+    """Return a recipe with the delegator that the user chose. Errors: those of a start."""
+    loaded = configuration.load(caller, str(workspace))
+    declared = loaded.recipes.get(recipe)
+    if declared is None:
+        raise UnderstudyError(
+            ErrorKind.UNKNOWN_RECIPE, f"There is no recipe {recipe!r} any more.", hint="Ask for the code actions again."
+        )
+    return _offer(declared, loaded, delegator)
 
 
 def routes(caller: Caller, workspace: str | None) -> list[RecipeOffer]:
@@ -141,14 +152,13 @@ def reads_prompts(tool: str | None) -> bool:
     return declared is None or declared.follows_instructions
 
 
-def _of(recipe: Recipe, loaded: Configuration) -> list[RecipeOffer]:
+def _of(recipe: Recipe, loaded: Configuration) -> RecipeOffer:
     try:
-        return [_offer(recipe, loaded, None)]
+        return _offer(recipe, loaded, None)
     except UnderstudyError as refused:
-        names = usable.able(loaded, recipe) if refused.kind is ErrorKind.UNKNOWN_DELEGATOR else []
-        if not 0 < len(names) <= MOST_CHOICES:
-            return [RecipeOffer(recipe=recipe, refused=refused)]
-    return [_offer(recipe, loaded, name) for name in names]
+        names = refused.names or () if refused.kind is ErrorKind.UNKNOWN_DELEGATOR else ()
+        able = (name for name in names if usable.why_unusable(loaded, loaded.delegators[name], recipe) is None)
+        return RecipeOffer(recipe=recipe, refused=refused, choices=tuple(able))
 
 
 def _offer(recipe: Recipe, loaded: Configuration, name: str | None) -> RecipeOffer:

@@ -38,12 +38,6 @@ def why_unsupported(configuration: Configuration, entry: DelegatorEntry, recipe:
     return unusable("delegator", delegator.name, finding) if finding is not None else None
 
 
-def able(configuration: Configuration, recipe: Recipe) -> list[str]:
-    """Return the configured delegators that could run a recipe if a request named them."""
-    entries = [entry for entry in configuration.delegators.values() if entry.scope is not Scope.BUILTIN]
-    return [entry.delegator.name for entry in entries if why_unusable(configuration, entry, recipe) is None]
-
-
 def successors(configuration: Configuration, entry: DelegatorEntry) -> list[str]:
     """Return the delegators that may take over from one that cannot be used."""
     where = (entry.delegator, configuration.server_of(entry.delegator))

@@ -39,7 +39,7 @@ from understudy.frontends.lsp.delegate.result_messages import ResultMessages
 from understudy.frontends.lsp.delegate.tracked_delegations import TrackedDelegations
 from understudy.frontends.lsp.delegate.trust_messages import TrustMessages
 from understudy.frontends.lsp.editor import aggregator
-from understudy.frontends.lsp.editor.client import OPEN_REVIEW, Client
+from understudy.frontends.lsp.editor.client import CHOOSE, OPEN_REVIEW, Client
 from understudy.frontends.lsp.review.review_feature import ReviewFeature
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -191,6 +191,7 @@ class PyglsServer(LanguageServer):
             converter_factory=lambda: converter,
         )
         client.unstructure = converter.unstructure
+        client.structure = converter.structure
         self.client = self.protocol.client = client
         self.aggregator = aggregator.Aggregator(client)
         register_features(self)
@@ -248,4 +249,9 @@ def register_features(server: PyglsServer) -> None:
     ResultMessages(client, runs, review.open)
     AnswerDocuments(client)
     # Last, so that the actions of every other source are listed before those that delegate.
-    Actions(shared)
+    actions = Actions(shared)
+
+    async def choose(*arguments: Any) -> Any:
+        return await actions.choose_command(*arguments)
+
+    server.command(CHOOSE)(choose)

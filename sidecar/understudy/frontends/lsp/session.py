@@ -25,7 +25,7 @@ from understudy.api.serving.request import MAX_IN_FLIGHT, InFlightRequest, overl
 from understudy.frontends import json_rpc
 from understudy.frontends.json_rpc import Key
 from understudy.frontends.lsp.editor import text_sync
-from understudy.frontends.lsp.editor.client import OPEN_REVIEW, Client
+from understudy.frontends.lsp.editor.client import CHOOSE, OPEN_REVIEW, Client
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import foreign_json, path_quoting
 
@@ -354,7 +354,7 @@ def initialize_result(encoding: str) -> dict[str, Any]:
         "textDocumentSync": {"openClose": True, "change": _INCREMENTAL, "save": True},
         "codeActionProvider": {"codeActionKinds": CODE_ACTION_KINDS, "resolveProvider": False},
         "codeLensProvider": {"resolveProvider": False},
-        "executeCommandProvider": {"commands": [*requests, OPEN_REVIEW]},
+        "executeCommandProvider": {"commands": [*requests, OPEN_REVIEW, CHOOSE]},
         "workspace": {"workspaceFolders": {"supported": True, "changeNotifications": True}},
         "experimental": {
             "understudy": {

@@ -289,6 +289,8 @@ class RecipeAction(Strict, kw_only=True):
     """What the menu says instead when a model server answers and nothing is delegated: `Explain`."""
     selection: str | None = None
     """The task when the user selected lines that contain it: `The selected lines describe the task.`"""
+    listed_on: list[Literal["file", "selection", "diagnostic"]] | None = None
+    """What it has an action of its own for; for everything else it is among the choices behind "Delegate…"."""
 
 
 class Recipe(Wire, kw_only=True):

@@ -13,6 +13,9 @@ import pytest
 from wait_until import until
 
 START = "understudy/delegations/start"
+CHOOSE = "understudy-delegate/choose"
+ASK = "window/showMessageRequest"
+CHOICE = "Delegate…"
 NO_CHANGE = "no_change"
 WRITES = ({"write": "notes.md", "text": "Notes.\n"}, {"result": True})
 
@@ -35,21 +38,38 @@ def agent(workshop: Any) -> str:
     return workshop.agent("quick", NO_CHANGE)
 
 
+def titles(actions: list[dict[str, Any]]) -> list[str]:
+    return [action["title"] for action in actions]
+
+
+def choosing(editor: Any, *answers: str | None) -> list[list[str]]:
+    """Answer the questions of the server one after the other; return what each of them offers."""
+    left, offered = list(answers), []
+
+    def answer(params: dict[str, Any]) -> dict[str, str] | None:
+        if not params["message"].startswith(("What should", "Several delegators")):
+            return None  # the message at the end of a delegation
+        offered.append([item["title"] for item in params["actions"]])
+        title = left.pop(0)
+        return None if title is None else {"title": title}
+
+    editor.answers[ASK] = answer
+    return offered
+
+
 def finished(workshop: Any, identifier: str) -> Any:
     found = workshop.call("delegations/wait", id=identifier, timeoutSeconds=60)
     assert found.state == "finished", found
     return found
 
 
-def test_a_file_is_offered_every_recipe_that_needs_no_instructions(workshop: Any, agent: str, editor: Any) -> None:
+def test_a_file_is_offered_tests_and_a_choice_of_the_rest(workshop: Any, agent: str, editor: Any) -> None:
     told = editor.begin(workshop.top)
     assert told["capabilities"]["codeActionProvider"]["resolveProvider"] is False
     uri = editor.open(workshop.top / "calc.py")
     found = editor.actions(uri)
-    assert "Delegate tests for this file" in [action["title"] for action in found]
-    assert kinds(found) == {
-        f"refactor.delegate.{name}" for name in ("tests", "docs", "explain", "fix", "review", "summarize")
-    }
+    assert titles(found) == ["Delegate tests for this file", CHOICE]
+    assert kinds(found) == {"refactor.delegate.tests", "refactor.delegate"}
     assert not any(action.get("isPreferred") for action in found)
     assert all("command" in action for action in found), "VS Code may drop a command that is resolved later"
     command = named(found, "Delegate tests for this file")["command"]
@@ -83,8 +103,11 @@ def test_a_single_word_is_a_selection_where_editors_send_what_is_selected(
 def test_a_selection_adds_its_range_and_recipes_that_need_instructions(workshop: Any, agent: str, editor: Any) -> None:
     editor.begin(workshop.top)
     uri = editor.open(workshop.top / "calc.py")
-    found = editor.actions(uri, 0, 0, end=(1, 4))
-    assert {"refactor.delegate.implement", "refactor.delegate.ask", "refactor.delegate.tests"} <= kinds(found)
+    listed = editor.actions(uri, 0, 0, end=(1, 4))
+    assert titles(listed) == ["Delegate tests for this file", "Delegate tests for the selection", CHOICE]
+    names = ("refactor.delegate.explain", "refactor.delegate.ask", "refactor.delegate.implement")
+    found = editor.actions(uri, 0, 0, end=(1, 4), only=list(names))
+    assert kinds(found) == set(names), "an editor can name any recipe, for example in a key binding"
     chosen = named(found, "Delegate an explanation of the selection")
     (params,) = chosen["command"]["arguments"]
     assert params["range"] == {"start": {"line": 0, "character": 0}, "end": {"line": 1, "character": 4}}
@@ -122,7 +145,8 @@ def test_diagnostics_get_a_quick_fix_that_contains_them(workshop: Any, agent: st
 @pytest.mark.parametrize(
     ("only", "expected"),
     [
-        (["refactor"], {"refactor.delegate.tests", "refactor.delegate.docs"}),
+        (["refactor"], {"refactor.delegate.tests", "refactor.delegate"}),
+        (["refactor.delegate.docs"], {"refactor.delegate.docs"}),
         (["refactor.delegate.tests"], {"refactor.delegate.tests"}),
         (["quickfix"], {"quickfix.delegate"}),
         (["source", "source.fixAll", "refactor.extract", "refactor.delegate.te"], set()),
@@ -152,7 +176,7 @@ def test_nothing_is_offered_automatically_or_outside_the_files_of_the_user(
     inside = own_home / "state" / "understudy" / "note.md"
     inside.write_text("x")
     assert editor.actions(editor.open(inside)) == []
-    assert len(editor.actions(editor.open(workshop.top / "new.py", "x = 1\n"))) > 3, (
+    assert len(editor.actions(editor.open(workshop.top / "new.py", "x = 1\n"))) == 2, (
         "what is only in the editor is a file"
     )
     _ = agent
@@ -163,7 +187,14 @@ def test_an_action_starts_from_the_unsaved_text(workshop: Any, editor: Any) -> N
     editor.begin(workshop.top)
     uri = editor.open(workshop.top / "calc.py")
     editor.change(uri, 2, {"text": "def add(a, b):\n    return a - b  # not saved\n"})
-    found = editor.run(named(editor.actions(uri), "Delegate documentation for this file"))
+    offered = choosing(editor, "Delegate documentation for this file")
+    found = editor.run(named(editor.actions(uri), CHOICE))
+    assert offered == [
+        [
+            "Delegate tests for this file", "Delegate documentation for this file", "Delegate a review of this file",
+            "Delegate an explanation of this file", "Delegate a summary of this file",
+        ]
+    ]  # fmt: skip
     assert found["explain"]["delegator"] == "quick"
     done = finished(workshop, found["id"])
     assert (done.verdict, done.review.pending) == ("unverified", 1)
@@ -181,7 +212,8 @@ def test_recipes_and_delegators_appear_without_a_restart(
     editor = start_editor(cold=True, env={**os.environ, "PYTHONPATH": str(tmp_path)})
     editor.begin(workshop.top)
     uri = editor.open(workshop.top / "calc.py")
-    assert "refactor.delegate.polish" not in kinds(editor.actions(uri))
+    every = [f"refactor.delegate.{name}" for name in ("polish", "sort")]
+    assert "refactor.delegate.polish" not in kinds(editor.actions(uri, only=every))
     recipes = workshop.config / "recipes"
     recipes.mkdir()
     (recipes / "polish.md").write_text(
@@ -190,45 +222,57 @@ def test_recipes_and_delegators_appear_without_a_restart(
     (recipes / "sort.md").write_text(
         '+++\ntitle = "Sort"\nreturns = "tree"\napplies_to = { languages = ["rust"], on = ["file"] }\n+++\nSort.\n'
     )
-    until(lambda: "refactor.delegate.polish" in kinds(editor.actions(uri, 0, 0, end=(1, 0))))
-    now = kinds(editor.actions(uri))
+    until(lambda: "refactor.delegate.polish" in kinds(editor.actions(uri, 0, 0, end=(1, 0), only=every)))
+    now = kinds(editor.actions(uri, only=every))
     assert "refactor.delegate.polish" not in now, "it is for selections"
     assert "refactor.delegate.sort" not in now, "it is for Rust"
     other = editor.open(workshop.write("lib.rs", "fn main() {}\n"), language="rust")
-    theirs = editor.actions(other)
+    theirs = editor.actions(other, only=every)
     assert "refactor.delegate.sort" in kinds(theirs)
     assert named(theirs, "Delegate “Sort” for this file")
     _ = agent
 
 
-def test_without_a_default_each_delegator_is_an_action(workshop: Any, editor: Any) -> None:
-    workshop.agent("one", NO_CHANGE)
-    workshop.agent("two", NO_CHANGE)
+def test_without_a_default_the_user_is_asked_for_one_of_many_delegators(workshop: Any, editor: Any) -> None:
+    names = [f"agent-{number}" for number in range(8)]
+    for name in names:
+        workshop.agent(name, NO_CHANGE)
     editor.begin(workshop.top)
     uri = editor.open(workshop.top / "calc.py")
-    found = editor.actions(uri)
-    first = named(found, "Delegate tests for this file to “one”")
-    second = named(found, "Delegate tests for this file to “two”")
-    assert "disabled" not in first
-    [params] = second["command"]["arguments"]
-    assert params["delegator"] == "two"
-    started = editor.ask("workspace/executeCommand", {"command": START, "arguments": [params]})
-    assert started["explain"]["delegator"] == "two"
+    found = editor.actions(uri, 0, 0, end=(1, 0))
+    assert titles(found) == ["Delegate tests for this file", "Delegate tests for the selection", CHOICE]
+    action = named(found, "Delegate tests for the selection")
+    assert action["command"]["command"] == CHOOSE
 
-    # With a default delegator there is one action.
-    workshop.write(".understudy/config.toml", '[defaults]\ndelegator = "one"\n')
+    offered = choosing(editor, "agent-6", None, CHOICE, "Delegate documentation for the selection", "agent-2")
+    started = editor.run(action)
+    assert [sorted(titles) for titles in offered] == [sorted([*names, "ghostwriter"])]
+    assert started["explain"]["delegator"] == "agent-6"
+    assert workshop.call("delegations/get", id=started["id"]).recipe == "tests"
+    assert editor.run(action) is None, "the message was closed"
+    assert editor.run(named(found, CHOICE)) is None, "no such choice"
+    assert editor.run(named(found, CHOICE))["explain"]["delegator"] == "agent-2"
+    assert len(workshop.call("delegations/list").delegations) == 2
+
+    # With a default delegator nothing is asked.
+    workshop.write(".understudy/config.toml", '[defaults]\ndelegator = "agent-1"\n')
     workshop.trust()
-    until(lambda: "Delegate tests for this file" in {one["title"] for one in editor.actions(uri)}, "one action")
+    until(lambda: named(editor.actions(uri), "Delegate tests for this file")["command"]["command"] == START)
 
 
-def test_an_action_whose_delegator_was_removed_starts_nothing(workshop: Any, editor: Any) -> None:
+def test_a_delegator_that_was_removed_meanwhile_starts_nothing(workshop: Any, editor: Any) -> None:
     """An editor keeps a list of actions for as long as its menu is open."""
     for name in ("one", "two"):
         workshop.agent(name, NO_CHANGE)
     editor.begin(workshop.top)
     uri = editor.open(workshop.top / "calc.py")
-    action = named(editor.actions(uri), "Delegate tests for this file to “two”")
-    (workshop.config / "delegators" / "two.toml").unlink()
+    action = named(editor.actions(uri), "Delegate tests for this file")
+
+    def remove(_: Any) -> dict[str, str]:
+        (workshop.config / "delegators" / "two.toml").unlink()
+        return {"title": "two"}
+
+    editor.answers[ASK] = remove
     with pytest.raises(sys.modules[type(editor).__module__].LspError) as refused:
         editor.run(action)
     assert refused.value.data["kind"] == "unknown_delegator"
@@ -236,13 +280,17 @@ def test_an_action_whose_delegator_was_removed_starts_nothing(workshop: Any, edi
     assert workshop.call("delegations/list").delegations == []
 
 
-def test_too_many_delegators_for_a_menu_are_one_disabled_action(workshop: Any, editor: Any) -> None:
-    for number in range(6):
-        workshop.agent(f"agent-{number}", NO_CHANGE)
-    editor.begin(workshop.top)
-    action = named(editor.actions(editor.open(workshop.top / "calc.py")), "Delegate tests for this file")
-    assert "Several delegators are configured" in action["disabled"]["reason"]
-    assert "delegators default" in action["disabled"]["reason"]
+def test_an_editor_without_questions_lists_every_recipe(workshop: Any, start_editor: Callable[..., Any]) -> None:
+    for name in ("one", "two"):
+        workshop.agent(name, NO_CHANGE)
+    editor = start_editor()
+    support = {"codeActionLiteralSupport": {"codeActionKind": {"valueSet": []}}, "disabledSupport": True}
+    editor.begin(workshop.top, capabilities={"textDocument": {"codeAction": support}})
+    found = editor.actions(editor.open(workshop.top / "calc.py"))
+    assert len(found) == 5
+    reason = named(found, "Delegate tests for this file")["disabled"]["reason"]
+    assert "Several delegators are configured" in reason
+    assert "delegators default" in reason
 
 
 def test_a_recipe_without_a_delegator_is_shown_with_the_reason(workshop: Any, start_editor: Callable[..., Any]) -> None:
@@ -262,9 +310,11 @@ def test_a_recipe_without_a_delegator_is_shown_with_the_reason(workshop: Any, st
 
 def test_without_a_delegator_the_reason_says_how_to_add_one(workshop: Any, editor: Any) -> None:
     editor.begin(workshop.top)
-    found = editor.actions(editor.open(workshop.top / "calc.py"))
+    uri = editor.open(workshop.top / "calc.py")
+    found = editor.actions(uri)
     assert "disabled" not in named(found, "Delegate tests for this file"), "ghostwriter needs nothing"
-    reason = named(found, "Delegate documentation for this file")["disabled"]["reason"]
+    documented = editor.actions(uri, only=["refactor.delegate.docs"])
+    reason = named(documented, "Delegate documentation for this file")["disabled"]["reason"]
     assert "understudy delegators add" in reason
 
 

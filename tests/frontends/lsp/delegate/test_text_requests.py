@@ -111,7 +111,8 @@ def test_an_action_of_any_editor_shows_the_answer(workshop: Any, models: ModelSe
     editor.answers["window/showMessageRequest"] = lambda params: params["actions"][0]
     editor.begin(workshop.top)
     uri = editor.open(workshop.top / "calc.py")
-    actions = {action["title"]: action for action in editor.actions(uri, 0, 0, end=(1, 4))}
+    every = [f"refactor.delegate.{name}" for name in ("ask", "docs", "summarize")]
+    actions = {action["title"]: action for action in editor.actions(uri, 0, 0, end=(1, 4), only=every)}
     assert "Answer the question in the selection" in actions
     assert "Delegate documentation for the selection" in actions, "what changes files is delegated"
     chosen = actions["Summarize the selection"]

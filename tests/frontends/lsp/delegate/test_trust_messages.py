@@ -56,7 +56,10 @@ def strange(workshop: Any, tmp_path: Path) -> Path:
 
 
 def kinds(editor: Any, top: Path) -> set[str]:
-    return {action["kind"] for action in editor.actions((top / "calc.py").as_uri())}
+    uri = (top / "calc.py").as_uri()
+    return {
+        action["kind"] for action in editor.actions(uri, only=["refactor.delegate.polish", "refactor.delegate.tests"])
+    }
 
 
 def test_trust_is_asked_for_once_and_lists_its_effects(

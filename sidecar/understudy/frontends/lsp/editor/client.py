@@ -37,6 +37,8 @@ MOST_WATCHED = 64
 """How many workspaces besides the folders have their configuration watched."""
 OPEN_REVIEW = "understudy-review/open"
 """A command that is not in the method table, because showing a document needs an editor."""
+CHOOSE = "understudy-delegate/choose"
+"""A command that asks the user for the recipe or the delegator of a start, and is not in the method table for that."""
 _DELIVER_SECONDS = 60.0
 """How long the subscription's thread waits for the features to handle events."""
 
@@ -89,6 +91,8 @@ class Client:
         """The requests of the contract, of the client and of the features."""
         self.unstructure: Callable[[Any], Any] = _no_lsprotocol
         """Converts lsprotocol's objects to builtins; set when lsprotocol is loaded."""
+        self.structure: Callable[[Any, Any], Any] = _no_lsprotocol
+        """Converts builtins to an object of a class of lsprotocol."""
         self.on_ready: list[Callable[[], None]] = []
         """Called after ``initialized``."""
         self.on_document: list[Callable[[str, str], None]] = []
@@ -231,22 +235,36 @@ class Client:
                 EditorRefused(code if isinstance(code, int) else 0, str(details.get("message", error)))
             )
 
-    async def call(self, name: str, params: Any) -> Any:
+    async def call(self, name: str, params: Any, *, as_command: bool = False) -> Any:
         """Return the result of a request of the contract, by its name without prefix. Errors: ``UnderstudyError``.
 
-        ``params`` is parsed JSON or the structure. Cancelling this coroutine cancels the request.
+        ``params`` is parsed JSON or the structure. Cancelling this coroutine cancels the request. ``as_command``: with
+        what the features do when the editor sends the request as a command.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
 
         call = self.new_request(method_table.PREFIX + name, params, functools.partial(settle, loop, future), None)
+        if as_command:
+            self.run_hooks(self.on_command_begun, call)
+            before = self.before_command.get(name)
+            if before is not None:
+                await before(params)
         self.requests.begin(call)
+        result, problem = None, None
         try:
-            return await asyncio.shield(future)
+            result = await asyncio.shield(future)
         except asyncio.CancelledError:
             call.cancel()
             future.cancel()
             raise
+        except UnderstudyError as error:
+            problem = error
+        if as_command:
+            self.run_hooks(self.on_command, call, result, problem)
+        if problem is not None:
+            raise problem
+        return result
 
     def wait_in_loop(self, work: Coroutine[Any, Any, Any], limit: float) -> Any:
         """Run a coroutine in the loop's thread and return its result. Call this only in other threads.
@@ -413,8 +431,8 @@ class Client:
                 error_answers.internal_error(f"lsp {task.get_name()}", error)
 
 
-def _no_lsprotocol(value: Any) -> Any:
-    raise TypeError(f"{type(value).__name__} cannot be sent before lsprotocol is loaded")
+def _no_lsprotocol(value: Any, _: Any = None) -> Any:
+    raise TypeError(f"{type(value).__name__} cannot be converted before lsprotocol is loaded")
 
 
 def _gone() -> UnderstudyError:
