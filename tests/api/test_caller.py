@@ -21,10 +21,8 @@ READS = (
     *("groups/get", "groups/list", "groups/wait", "queue/get", "worktrees/list"),
     *("delegations/diff", "delegations/file", "delegations/logs", "delegations/evidence"),
 )
-DELEGATES = (
-    *("text/run", "delegations/start", "delegations/cancel", "groups/create", "groups/start", "groups/cancel"),
-    "modelServers/test",
-)
+ASKS = ("text/run", "delegations/cancel", "groups/cancel", "modelServers/test")
+STARTS = ("delegations/start", "groups/create", "groups/start")
 ONLY_LOOKS = {
     "workspace/trust": ("trusted", None, True),
     "configuration/import": ("dry_run", True, False),
@@ -60,20 +58,22 @@ def kind_of(name: str, caller: Any = None, **given: Any) -> ErrorKind:
 
 
 def test_a_new_method_decides_unless_it_is_listed_here() -> None:
-    found = {name for name, method in method_table.METHODS.items() if method.effect != "decides"}
-    assert found == {*READS, *DELEGATES}
-    assert {name for name in READS if method_table.METHODS[name].effect != "reads"} == set()
+    found: dict[str, set[str]] = {}
+    for name, method in method_table.METHODS.items():
+        found.setdefault(method.effect, set()).add(name)
+    found.pop("decides")
+    assert found == {"reads": set(READS), "asks": set(ASKS), "delegates": set(STARTS)}
     with pytest.raises(TypeError):
         method_table.Method("new")  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("name", method_table.METHODS)
-def test_what_decides_is_refused_inside_a_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_decides_or_starts_is_refused_inside_a_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     parameter, looks, decides = ONLY_LOOKS.get(name, (None, None, None))
     given = {} if parameter is None else {parameter: decides}
     assert kind_of(name, **given) is ErrorKind.CONFLICT, "outside"
     monkeypatch.setenv("UNDERSTUDY_DELEGATION", "20261127-101500-abcde")
-    decided = ErrorKind.CONFLICT if name in {*READS, *DELEGATES} else ErrorKind.PERMISSION_DENIED
+    decided = ErrorKind.CONFLICT if name in {*READS, *ASKS} else ErrorKind.PERMISSION_DENIED
     assert kind_of(name, **given) is decided
     if parameter is not None:
         assert kind_of(name, **{parameter: looks}) is ErrorKind.CONFLICT

@@ -84,8 +84,9 @@ class Caller:
     """The caller of one request: identity, open documents and subscriptions. What is here is a caller without them.
 
     A process that an agent starts can call the API as the user's own programs do. ``Method.effect`` says what a method
-    does; those that decide answer only outside of runs, in every frontend. This keeps an agent from deciding with
-    Understudy's own programs. It does not confine the agent: without a sandbox, it can write to the same files.
+    does; those that delegate or decide answer only outside of runs, in every frontend. This keeps an agent from
+    deciding with Understudy's own programs. It does not confine the agent: without a sandbox, it can write to the same
+    files.
     """
 
     name: str
@@ -123,25 +124,30 @@ class Caller:
         """Return the run that the process of a client belongs to which did not start this one."""
         return None
 
-    def refuse_inside_runs(self, what: str, *, except_in: Iterable[str] = ()) -> None:
+    def refuse_inside_runs(self, what: str, *, except_in: Iterable[str] = (), starts: bool = False) -> None:
         """Raise ``permission_denied`` if this process, or the one that it stands for, belongs to a run.
 
-        It may belong to a run in ``except_in``, which is read only inside a run.
+        It may belong to a run in ``except_in``, which is read only inside a run. ``starts``: it would start work.
         """
         run = surrounding_run()
         if run is None:
             run = self.surrounding_run()
         if run is None or run in except_in:
             return
-        where, hint = f"the run {run!r} of Understudy", ""
+        where, hint = f"the run {run!r} of Understudy", "Finish the work; the user decides about it. "
+        if starts:
+            hint = "Do the work yourself, or use the relay tool `delegate`, if the user gave it to you. "
+        hint += (
+            "If you are the user, do it in your editor, or in a terminal that no agent opened and that has no variable "
+            "UNDERSTUDY_DELEGATION."
+        )
         if not run:
             where = "a run of Understudy, is in a container, or has already ended"
-            hint = " The client of a socket must run outside containers until it has the answer."
+            hint += " The client of a socket must run outside containers until it has the answer."
         raise UnderstudyError(
             ErrorKind.PERMISSION_DENIED,
             f"{what} is for the user: the process that asks belongs to {where}.",
-            hint="Finish the work; the user decides about it. If you are the user, do it in your editor, or in a "
-            "terminal that no agent opened and that has no variable UNDERSTUDY_DELEGATION." + hint,
+            hint=hint,
         )
 
     def cancelled(self) -> bool:

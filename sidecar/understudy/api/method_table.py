@@ -24,10 +24,11 @@ PROTOCOL_VERSION = 2
 PREFIX = "understudy/"
 
 
-Effect = Literal["reads", "delegates", "decides"]
-"""What a method does: it changes nothing; it adds work or stops it; or it changes what is the user's: files, decisions,
-verdicts, worktrees, configuration, trust. Inside a run, a method that decides is refused (``Caller``), and one
-that delegates stops only what the run itself delegated."""
+Effect = Literal["reads", "asks", "delegates", "decides"]
+"""What a method does: it changes nothing; it asks a model, or stops work; it starts work; or it changes what is the
+user's: files, decisions, verdicts, worktrees, configuration, trust. Inside a run, a method that delegates or decides is
+refused (``Caller``), and one that stops work stops only what the run itself delegated. Agents start work with the relay
+tool ``delegate``, which has bounds: a start of their own could use another delegator, or the user's checkout."""
 
 
 class Condition(msgspec.Struct, frozen=True):
@@ -56,7 +57,7 @@ class Method(msgspec.Struct, frozen=True):
     slow: bool = False
     """May wait for minutes; frontends answer it in threads reserved for slow methods."""
     only_looks: Condition | None = None
-    """For a method that decides: the parameters with which it changes nothing."""
+    """For a method that is refused inside a run: the parameters with which it changes nothing."""
 
     @property
     def wire_name(self) -> str:
@@ -84,9 +85,11 @@ class Method(msgspec.Struct, frozen=True):
         """Return the structure of its result."""
         return _types(self.handler)["return"]
 
-    def decides(self, params: Any) -> bool:
+    def is_for_the_user(self, params: Any) -> bool:
         """Return whether a request with these parameters is for the user alone."""
-        return self.effect == "decides" and not (self.only_looks is not None and self.only_looks.holds(params))
+        if self.only_looks is not None and self.only_looks.holds(params):
+            return False
+        return self.effect in {"delegates", "decides"}
 
 
 _ROWS: tuple[Method, ...] = (
@@ -118,7 +121,7 @@ _ROWS: tuple[Method, ...] = (
     Method("modelServers/create", "decides", "configuration:create_model_server"),
     Method("modelServers/update", "decides", "configuration:update_model_server"),
     Method("modelServers/delete", "decides", "configuration:delete_model_server"),
-    Method("modelServers/test", "delegates", "setup.connection_tests:test_model_server", slow=True),
+    Method("modelServers/test", "asks", "setup.connection_tests:test_model_server", slow=True),
     Method("modelServers/presets", "reads", "configuration:presets", slow=True),
     Method("modelServers/models", "reads", "setup.connection_tests:models", slow=True),
     Method("modelServers/setKey", "decides", "configuration:set_key"),
@@ -127,7 +130,7 @@ _ROWS: tuple[Method, ...] = (
     Method("checks/delete", "decides", "setup.configured_checks:delete_check"),
     Method("checks/test", "decides", "setup.configured_checks:test_check", slow=True, only_looks=_SAVED_CHECK),
     Method("text/preview", "reads", "text_answers:preview"),
-    Method("text/run", "delegates", "text_answers:run", slow=True),
+    Method("text/run", "asks", "text_answers:run", slow=True),
     Method("delegations/start", "delegates", "delegations:start"),
     Method("delegations/preview", "reads", "delegations:preview"),
     Method("delegations/get", "reads", "delegations:get"),
@@ -136,14 +139,14 @@ _ROWS: tuple[Method, ...] = (
     Method("delegations/events", "reads", "delegations:events", slow=True),
     Method("delegations/subscribe", "reads", "delegations:subscribe", needs_notifications=True),
     Method("delegations/unsubscribe", "reads", "delegations:unsubscribe", needs_notifications=True),
-    Method("delegations/cancel", "delegates", "delegations:cancel"),
+    Method("delegations/cancel", "asks", "delegations:cancel"),
     Method("delegations/attach", "reads", "delegations:attach"),
     Method("groups/create", "delegates", "groups:create"),
     Method("groups/start", "delegates", "groups:start", slow=True),
     Method("groups/get", "reads", "groups:get"),
     Method("groups/list", "reads", "groups:list_newest"),
     Method("groups/wait", "reads", "groups:wait", slow=True),
-    Method("groups/cancel", "delegates", "groups:cancel", slow=True),
+    Method("groups/cancel", "asks", "groups:cancel", slow=True),
     Method("queue/get", "reads", "groups:get_queue"),
     Method("queue/pause", "decides", "groups:pause"),
     Method("queue/move", "decides", "groups:move"),
@@ -225,8 +228,8 @@ def call(name: str, params: Any, caller: Caller) -> Any:
     declared = method(name)
     try:
         decoded = params if isinstance(params, ready(declared.params)) else decode_params(declared, params)
-        if declared.decides(decoded):
-            caller.refuse_inside_runs(declared.wire_name)
+        if declared.is_for_the_user(decoded):
+            caller.refuse_inside_runs(declared.wire_name, starts=declared.effect == "delegates")
         distrusts = caller.distrusts
         if distrusts is not None:
             from understudy.config.trust import records

@@ -1,4 +1,4 @@
-"""What an agent can do with Understudy's own programs: read and delegate, but not decide, trust or configure."""
+"""What an agent can do with Understudy's own programs: read, but not start, decide, trust or configure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 import pytest
 from open_documents import Window, decide, states
 
+from understudy.api.caller import TerminalCaller
 from understudy.api.editor_files import accepted_documents
 from understudy.api.editor_files.accepted_documents import AcceptedDocuments, reconcile
 from understudy.journal import editor_saves
+from understudy.model.delegation.delegations import AskedBy
 from understudy.model.delegation.events import Decided
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -121,14 +124,19 @@ def test_no_command_decides_trusts_or_configures_inside_a_run(
         ["checks", "add", "fine", "--", "true"],
         ["instructions", "install"],
         ["mcp", "install", "claude", "--yes"],
+        ["start", "implement", "calc.py", "--task", "x", "-d", "worker", "--detach"],
+        ["start", "implement", "calc.py", "--task", "x", "-d", "worker", "--no-worktree"],
     )
+    listed = project.call("delegations/list").delegations
     before = {path: path.read_bytes() for path in project.config.rglob("*") if path.is_file()}
     tried = inside(rows)
     assert len(tried) == len(rows)
     for name, (code, text) in tried.items():
         assert code != 0, (name, text)
         assert REFUSED in text, (name, text)
-        assert "hint: Finish the work" in text
+        assert ("hint: Do the work yourself, or use" if name.startswith("start") else "hint: Finish the work") in text
+    now = project.call("delegations/list").delegations
+    assert [row.delegator for row in now[: len(now) - len(listed)]] == ["attacker"], "nothing was started"
     attacker = {project.config / "attacker.py", project.config / "delegators" / "attacker.toml"}
     after = {path: path.read_bytes() for path in project.config.rglob("*") if path.is_file() and path not in attacker}
     assert after == before
@@ -140,26 +148,14 @@ def test_no_command_decides_trusts_or_configures_inside_a_run(
 
 
 @pytest.mark.heavy
-def test_reading_and_delegating_stay_inside_a_run(project: Any, inside: Any, finished: str) -> None:
-    start = ["start", "implement", "calc.py", "--task", "x", "-d", "worker", "--detach"]
+def test_reading_stays_inside_a_run(project: Any, inside: Any, finished: str) -> None:
     tried = inside(
         commands(
             *(["list"], ["show", finished], ["diff", finished], ["evidence", finished], ["status"], ["ledger"]),
-            *(
-                ["delegators", "list"],
-                ["worktrees", "list"],
-                ["queue"],
-                ["mcp", "install", "claude", "--dry-run"],
-                start,
-            ),
+            *(["delegators", "list"], ["worktrees", "list"], ["queue"], ["mcp", "install", "claude", "--dry-run"]),
         )
     )
     assert not [(name, text) for name, (_, text) in tried.items() if "is for the user" in text]
-    code, text = tried[" ".join(start)]
-    assert code == 0, text
-    started = project.call("delegations/list").delegations[0]
-    assert started.id in text
-    project.call("delegations/wait", id=started.id, timeoutSeconds=60)
 
 
 def test_no_way_of_starting_a_command_hides_where_it_is(project: Any, inside: Any, finished: str) -> None:
@@ -312,11 +308,24 @@ def test_a_server_refuses_a_client_that_it_cannot_see(project: Any, tmp_path: Pa
     assert project.call("workspace/trust", workspace=str(project.top)).trusted
 
 
+class Relay(TerminalCaller):
+    """A caller that starts on behalf of a run, as the relay tools do."""
+
+    def __init__(self, top: Path, parent: str) -> None:
+        super().__init__(top)
+        self._parent = parent
+
+    def asked_by(self) -> AskedBy:
+        return msgspec.structs.replace(super().asked_by(), parent=self._parent)
+
+
 def test_a_run_cancels_only_what_it_delegated(project: Any, finished: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def delegated(by: str, **params: Any) -> str:
-        with monkeypatch.context() as inside_run:
-            inside_run.setenv("UNDERSTUDY_DELEGATION", by)
+        project.caller = Relay(project.top, by)
+        try:
             return str(project.run("implement", "calc.py", task="x", delegator="worker", **params).id)
+        finally:
+            project.caller = TerminalCaller(project.top)
 
     child = delegated(finished)
     group = project.call("groups/create", kind="batch").id

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from understudy.api.caller import describe_asker
 from understudy.journal import delegation_folder
 from understudy.model.delegation.delegations import AskedBy
 
@@ -41,23 +42,17 @@ def test_every_frontend_names_the_client_that_asked(
     assert "\x1b" not in asked.session
 
 
-def test_an_agent_that_delegates_is_the_parent(workshop: Any, monkeypatch: Any) -> None:
+def test_an_agent_that_asks_is_the_parent(workshop: Any) -> None:
     """Each level adds one; a value that is not an ID is ignored."""
-    agent = workshop.agent("worker", {"text": "done"})
-    outer = workshop.start("implement", task="x", delegator=agent)
-    with monkeypatch.context() as inside_run:  # what ends the delegations afterwards must not be in one
-        inside_run.setenv("UNDERSTUDY_DELEGATION", outer)
-        inner = workshop.start("implement", task="x", delegator=agent)
-        inside_run.setenv("UNDERSTUDY_DELEGATION", inner)
-        innermost = workshop.start("implement", task="x", delegator=agent)
-        inside_run.setenv("UNDERSTUDY_DELEGATION", "../" + inner)
-        stranger = workshop.start("implement", task="x", delegator=agent)
-    assert [(written(one).parent, written(one).depth) for one in (outer, inner, innermost, stranger)] == [
-        (None, 0),
-        (outer, 1),
-        (inner, 2),
-        (None, 0),
-    ]
+    outer = workshop.start("implement", task="x", delegator=workshop.agent("worker", {"text": "done"}))
+
+    def asked_in(run: str) -> AskedBy:
+        return describe_asker("cli", pid=None, cwd=None, environ={"UNDERSTUDY_DELEGATION": run})
+
+    spec = delegation_folder.open_folder(outer).path / "spec.json"
+    assert [(one.parent, one.depth) for one in (asked_in(outer), asked_in("../" + outer))] == [(outer, 1), (None, 0)]
+    spec.write_text(spec.read_text().replace('"depth":0', '"depth":1'))
+    assert asked_in(outer).depth == 2
 
 
 def test_a_program_started_by_an_agent_knows_its_delegation(workshop: Any) -> None:

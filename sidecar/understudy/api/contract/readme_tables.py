@@ -69,7 +69,7 @@ def _methods(contract: Contract) -> str:
         lines = [f"#### `{method.wire_name}`", "", method.summary]
         if method.needs_notifications:
             lines += ["", "Available only if the server can send notifications."]
-        if method.effect == "decides":
+        if method.effect in {"delegates", "decides"}:
             unless = f" unless {method.only_looks.text}" if method.only_looks is not None else ""
             lines += ["", f"Refused inside a run{unless}."]
         lines += ["", f"*Parameters* {_link(contract, params)}", f"*Result* {_link(contract, result)}"]

@@ -42,8 +42,6 @@ def start(caller: Caller, params: StartParams) -> messages.StartResult:
     from understudy.engine.running import start as starting
 
     decided = plan(params, caller.documents(), caller.folder(), opened=caller.opened())
-    if decided.draft.in_checkout:
-        caller.refuse_inside_runs("An agent in the user's checkout")
     identifier = starting.start_delegation(decided, timestamp(), caller.asked_by(), params.idempotency_key)
     return messages.StartResult(id=identifier, explain=decided.draft.explain)
 
