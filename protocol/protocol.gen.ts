@@ -200,7 +200,7 @@ export const ERROR_KINDS = [
   "quota_exhausted",
   /** Too many requests; try again later. */
   "rate_limited",
-  /** The server is busy or failing; try again later. */
+  /** The server is busy or failing, or this machine is out of memory, files or processes; try again later. */
   "overloaded",
   /** The server refused the request as malformed. */
   "bad_request",

@@ -34,23 +34,28 @@ def to_json_rpc(error: UnderstudyError, *, cancelled: bool = False) -> tuple[int
 
 
 def internal_error(what: str, error: BaseException) -> UnderstudyError:
-    """Write ``error``'s traceback to ``<state>/internal-errors.log`` and return the typed error with its path."""
-    if isinstance(error, OSError) and error.errno in {28, 122}:  # ENOSPC, EDQUOT: the most common cause
-        return UnderstudyError(
-            ErrorKind.DISK_FULL, f"{what}: the disk is full.", hint="Free some space and try again; no data was lost."
-        )
+    """Write ``error``'s traceback to ``<state>/internal-errors.log`` and return the typed error with its path.
+
+    A failure of the machine (no space, no memory, a read-only file system) has a kind of its own.
+    """
+    from understudy.files import durable
+
+    fault = durable.system_failure(error)
+    if fault is not None:
+        return fault
     path = None
     with contextlib.suppress(Exception):
         from understudy.journal.delegation_folder import state_root
 
-        path = state_root() / "internal-errors.log"
+        log_path = state_root() / "internal-errors.log"
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
-        if path.exists() and path.stat().st_size > KEPT_BYTES:
-            path.replace(path.with_suffix(".old"))
-        descriptor = os.open(path, flags, 0o600)
+        if log_path.exists() and log_path.stat().st_size > KEPT_BYTES:
+            log_path.replace(log_path.with_suffix(".old"))
+        descriptor = os.open(log_path, flags, 0o600)
         with os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace") as log:
             log.write(f"{timestamp(precision='seconds')} {what}\n")
             log.writelines(traceback.format_exception(error))
+        path = log_path
     return UnderstudyError(
         ErrorKind.INTERNAL,
         f"Internal error in {what}: {type(error).__name__}: {error}.",

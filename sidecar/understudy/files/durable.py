@@ -30,6 +30,16 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """``EFBIG`` is the error of a file size limit (``ulimit -f``)."""
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
 """What flock and fcntl report on a file system without locks."""
+_NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
+"""What a limit on open files, memory or processes reports."""
+_REFUSED = frozenset({errno.EPERM, errno.EACCES})
+_BROKEN = {
+    errno.EROFS: "Mount its file system writable; until then, results can be read. Linux mounts a disk read-only after "
+    "errors: see `dmesg`.",
+    errno.EIO: "Its disk or network drive reports errors (see `dmesg`). Save what is on it.",
+}
+MACHINE_ERRORS = (*_BROKEN, *_NO_ROOM, errno.EPERM)
+"""What git, too, reports of a machine, not of a repository."""
 FEW_FILES = 16
 """Up to so many files are made durable one by one; for more, ``sync_file_system`` is faster."""
 _CHUNK = 256 * 1024
@@ -48,7 +58,10 @@ _passed: dict[str, int] = {}
 
 
 def failure(error: OSError, path: Path) -> UnderstudyError:
-    """Return ``disk_full`` or ``state_unavailable`` for an error of the operating system about ``path``."""
+    """Return the error for what the operating system reported about ``path``, a file of the state folder.
+
+    Its kind is ``disk_full``, ``overloaded`` or ``state_unavailable``.
+    """
     reason = error.strerror or str(error)
     if error.errno in _FULL:
         return UnderstudyError(
@@ -56,16 +69,58 @@ def failure(error: OSError, path: Path) -> UnderstudyError:
             f"No space left to write {path}: {reason}.",
             hint="Free some space on that disk, or set UNDERSTUDY_STATE to a folder on another disk.",
         )
+    if error.errno in _NO_ROOM:
+        return _no_room(f"Cannot use {path}: {reason}.")
     if error.errno in _NO_LOCKS:
         return UnderstudyError(
             ErrorKind.STATE_UNAVAILABLE,
             f"The file system of {path} cannot lock files: {reason}.",
             hint="Set UNDERSTUDY_STATE to a folder on a local disk.",
         )
+    cure = _BROKEN.get(error.errno or 0, "Make the folder readable and writable for your user.")
     return UnderstudyError(
         ErrorKind.STATE_UNAVAILABLE,
         f"Cannot use {path}: {reason}.",
-        hint="Make the folder readable and writable for your user, or set UNDERSTUDY_STATE to another folder.",
+        hint=f"{cure} Or set UNDERSTUDY_STATE to another folder.",
+    )
+
+
+def system_failure(error: BaseException) -> UnderstudyError | None:
+    """Return the error for a failure of the machine where none is expected; None for a bug.
+
+    The file is any file, also one of the user's.
+    """
+    if isinstance(error, MemoryError):
+        return _no_room("There is no memory left for this process.")
+    if not isinstance(error, OSError):
+        return None
+    reason = error.strerror or str(error)
+    what = f"Cannot use {_named(error.filename)}: {reason}." if error.filename else f"The machine reports: {reason}."
+    if error.errno in _FULL:
+        return UnderstudyError(ErrorKind.DISK_FULL, what, hint="Free some space on that disk, then try again.")
+    if error.errno in _NO_ROOM:
+        return _no_room(what)
+    if error.errno in _BROKEN:
+        return UnderstudyError(ErrorKind.STATE_UNAVAILABLE, what, hint=_BROKEN[error.errno])
+    if error.errno in _REFUSED:
+        return UnderstudyError(
+            ErrorKind.PERMISSION_DENIED,
+            what,
+            hint="Check owner, permissions and attributes (lsattr) of the file and its folder. Some network drives "
+            "allow neither chmod nor links: set UNDERSTUDY_STATE to a folder on a local disk.",
+        )
+    return None
+
+
+def _named(name: str | bytes | int) -> str:
+    return name if isinstance(name, str) else repr(name) if isinstance(name, int) else os.fsdecode(name)
+
+
+def _no_room(what: str) -> UnderstudyError:
+    return UnderstudyError(
+        ErrorKind.OVERLOADED,
+        what,
+        hint="Run fewer delegations at once, or raise the limits on open files, memory and processes (`ulimit -a`).",
     )
 
 

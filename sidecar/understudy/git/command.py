@@ -9,7 +9,6 @@ the git directory is always explicit, and every setting that names a program is 
 from __future__ import annotations
 
 import contextlib
-import errno
 import functools
 import os
 import re
@@ -24,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict, Unpack
 
+from understudy.files import durable
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.path_quoting import c_quote
 
@@ -216,10 +216,12 @@ def mark_calls(name: str, value: str) -> None:
 def failure(arguments: Iterable[str | bytes | Path], completed: Completed, place: Path) -> UnderstudyError:
     """Return the error for a call that ended with an exit code other than 0."""
     error_text = completed.stderr.decode(errors="replace").strip()[-600:] or "it printed no message"
+    cause = next((code for code in durable.MACHINE_ERRORS if os.strerror(code) in error_text), 0)
+    fault = durable.system_failure(OSError(cause, os.strerror(cause)))
     return UnderstudyError(
-        ErrorKind.INTERNAL,
+        ErrorKind.INTERNAL if fault is None else fault.kind,
         f"git {_verb(tuple(arguments))} failed with exit code {completed.code} on {place}: {error_text}",
-        hint="If git works there in a terminal, please report this.",
+        hint="If git works there in a terminal, please report this." if fault is None else fault.hint,
     )
 
 
@@ -348,9 +350,12 @@ def _run(
             start_new_session=True,
         )
     except OSError as error:
-        kind = ErrorKind.DISK_FULL if error.errno == errno.ENOSPC else ErrorKind.TOOL_MISSING
+        if (fault := durable.system_failure(error)) is not None:
+            raise fault from error
         raise UnderstudyError(
-            kind, f"git could not be started in {folder}: {error.strerror}.", hint="Run `understudy doctor`."
+            ErrorKind.TOOL_MISSING,
+            f"git could not be started in {folder}: {error.strerror}.",
+            hint="Run `understudy doctor`.",
         ) from error
     with _running_lock:
         _running.add(process)

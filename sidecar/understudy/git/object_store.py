@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
 
+from understudy.files.durable import named_failures
 from understudy.git.command import CallOptions, Completed, git_output, run_git
 from understudy.git.repository import Repository, is_true, read_regular, settings_without_repository
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -69,7 +70,7 @@ class ObjectStore:
             raise UnderstudyError(
                 ErrorKind.ALREADY_EXISTS, f"{path} already exists.", hint="Open the existing store instead."
             )
-        with _typed_errors(path):
+        with named_failures(path):
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             unfinished = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
             try:
@@ -108,10 +109,10 @@ class ObjectStore:
 
         def copy(source: str, target: str) -> str:
             # copytree() would turn an OSError into a list of texts.
-            with _typed_errors(path):
+            with named_failures(path):
                 return shutil.copy2(source, target, follow_symlinks=False)
 
-        with _typed_errors(path):
+        with named_failures(path):
             shutil.copytree(self.path, path, symlinks=True, ignore=leave_out, copy_function=copy)
         return ObjectStore.open(path)
 
@@ -214,8 +215,10 @@ class ObjectStore:
                     (self.path / name).unlink()
                 (self.path / name).write_bytes(content)
         for name in ("config.worktree", "commondir", "info/grafts"):
-            with contextlib.suppress(FileNotFoundError):
-                (self.path / name).unlink()
+            # Reading works on a read-only disk, where a removal fails also if there is nothing.
+            if os.path.lexists(self.path / name):
+                with contextlib.suppress(FileNotFoundError):
+                    (self.path / name).unlink()
 
     def attribute(self, name: str, paths: list[bytes], work_tree: Path) -> dict[bytes, bytes]:
         """Return the value of an attribute for the ``paths`` where the user's attributes set it to a string."""
@@ -242,13 +245,13 @@ class ObjectStore:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Turn errors of the disk into ``disk_full`` and ``state_unavailable``."""
-        with _typed_errors(self.path):
+        with named_failures(self.path):
             yield
 
     @contextmanager
     def temporary(self) -> Iterator[Path]:
         """Yield a temporary folder inside the store."""
-        with _typed_errors(self.path):
+        with named_failures(self.path):
             folder = Path(tempfile.mkdtemp(prefix="tmp.", dir=self.own))
         try:
             yield folder
@@ -285,9 +288,14 @@ def write_worktree_git_dir(store: ObjectStore, git_dir: Path, commit: str, index
         (git_dir / "HEAD").write_text(commit + "\n")
     (git_dir / "packed-refs").write_bytes(b"".join(line + b"\n" for line in references))
     if index is not None:
-        shutil.copyfile(index, git_dir / "index")
-        # The index's own time decides which entries git must check again, so copy it too.
-        shutil.copystat(index, git_dir / "index")
+        copy_index(index, git_dir / "index")
+
+
+def copy_index(source: Path, target: Path) -> None:
+    """Copy an index with its time, which shows git which entries it must check again."""
+    shutil.copyfile(source, target)
+    facts = source.stat()
+    os.utime(target, ns=(facts.st_atime_ns, facts.st_mtime_ns))  # copystat would change the mode, which CIFS refuses
 
 
 def borrowing_git_dir(git_dir: Path, objects: list[Path], object_format: str, *, commit: str | None = None) -> None:
@@ -415,17 +423,3 @@ def disk_full_errors(path: Path) -> Iterator[None]:
                 ErrorKind.DISK_FULL, f"The disk under {path} is full.", hint="Free some space there."
             ) from error
         raise
-
-
-@contextmanager
-def _typed_errors(path: Path) -> Iterator[None]:
-    """Turn errors of the disk under the store into errors that the user can act on."""
-    try:
-        with disk_full_errors(path):
-            yield
-    except OSError as error:
-        raise UnderstudyError(
-            ErrorKind.STATE_UNAVAILABLE,
-            f"{path} cannot be written: {error.strerror}.",
-            hint="Check the permissions, or set UNDERSTUDY_STATE to another folder.",
-        ) from error

@@ -68,7 +68,7 @@ class ErrorKind(enum.StrEnum):
     RATE_LIMITED = "rate_limited"
     """Too many requests; try again later."""
     OVERLOADED = "overloaded"
-    """The server is busy or failing; try again later."""
+    """The server is busy or failing, or this machine is out of memory, files or processes; try again later."""
     BAD_REQUEST = "bad_request"
     """The server refused the request as malformed."""
     CONTEXT_TOO_LONG = "context_too_long"

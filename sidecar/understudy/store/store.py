@@ -323,7 +323,30 @@ def _reading(root: Path) -> Iterator[sqlite3.Connection | None]:
         yield None
         return
     with _guard, _named_failures(path):
-        yield _connection(path)
+        try:
+            connection = _connection(path)
+        except OSError as error:
+            if error.errno != errno.EROFS:
+                raise
+            with _copy(path) as connection:
+                yield connection
+            return
+        yield connection
+
+
+@contextlib.contextmanager
+def _copy(path: Path) -> Iterator[sqlite3.Connection]:
+    """Yield a copy of the file on a read-only disk, where no process writes, and SQLite cannot read a log (WAL)."""
+    import shutil
+    import sqlite3
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        for name in (NAME, f"{NAME}-wal"):
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copyfile(path.with_name(name), Path(folder) / name)
+        with contextlib.closing(sqlite3.connect(Path(folder) / NAME, isolation_level=None)) as connection:
+            yield connection
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from understudy.files import durable
 from understudy.git.command import failure
-from understudy.git.object_store import ObjectStore
+from understudy.git.object_store import ObjectStore, copy_index
 from understudy.git.path_rules import looks_secret, refused, without_environments
 from understudy.git.repository import Repository, submodule_objects
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -200,14 +200,13 @@ class IndexWriter:
             for shared in git_dir.glob("sharedindex.*"):  # git searches the other half of a split index beside HEAD
                 shutil.copyfile(shared, self.store.path / shared.name)
             try:
-                shutil.copyfile(source, self.index)
-                shutil.copystat(source, self.index)  # its time shows git which entries it must not trust
+                copy_index(source, self.index)
                 return read_entries(self.store, self.index)
             except UnderstudyError as error:
                 if error.kind is not ErrorKind.INTERNAL:
                     raise
             except OSError as error:
-                if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+                if error.errno in {errno.ENOSPC, errno.EDQUOT} or error.filename == str(self.index):
                     raise  # the cause is not the source
                 raise UnderstudyError(
                     ErrorKind.BASE_UNAVAILABLE,

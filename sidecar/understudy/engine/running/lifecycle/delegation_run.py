@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import os
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,6 +20,7 @@ from understudy.engine.running.preparation import Preparation, proxy_secrets
 from understudy.engine.running.run_context import Emitter, RunContext, WorkerThreads
 from understudy.engine.running.user_requests import PermissionRequests, StopRequests
 from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
+from understudy.files import durable
 from understudy.git import command
 from understudy.journal import delegation_folder, reader, worker_files
 from understudy.journal.change_notifications import notify
@@ -332,12 +332,8 @@ def fault(folder: Folder, error: Exception) -> UnderstudyError:
     with contextlib.suppress(OSError), (folder.path / "worker.log").open("a", encoding="utf-8") as log:
         log.write(f"{timestamp(precision='seconds')} ")
         log.writelines(traceback.format_exception(error))
-    if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return UnderstudyError(
-            ErrorKind.DISK_FULL,
-            "The disk became full while the delegation was running.",
-            hint="Free some space, then retry.",
-        )
+    if (known := durable.system_failure(error)) is not None:
+        return known
     return UnderstudyError(
         ErrorKind.INTERNAL,
         f"Internal error in the worker: {type(error).__name__}: {error}",
