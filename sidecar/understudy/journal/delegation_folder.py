@@ -123,6 +123,11 @@ class Folder(msgspec.Struct, frozen=True):
         """A few blocks reserved while a worker runs, released so that its end can still be written to a full disk."""
         return self.path / "reserve"
 
+    @property
+    def refused(self) -> Path:
+        """An empty file, which a full disk still has room for: the start was refused, so it must not run later."""
+        return self.path / "refused"
+
 
 def delegations_root() -> Path:
     """Return ``<state>/delegations``; create it if it is missing."""

@@ -25,6 +25,7 @@ from understudy.api.caller import TerminalCaller
 from understudy.engine.queueing import launcher, start_conditions
 from understudy.engine.queueing.start_conditions import Slot, take_slot
 from understudy.engine.running import supervision
+from understudy.files import durable
 from understudy.journal import delegation_folder, reader, worker_files
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.writing.writer import Writer
@@ -445,10 +446,45 @@ def test_a_start_that_the_disk_refuses_leaves_nothing_in_the_queue(alone, monkey
         with pytest.raises(OSError, match="No space"):
             launcher.submit(folder, lock)
     assert not store.contains(root, folder.id)
-    assert supervision.current(folder).verdict is Verdict.INTERRUPTED
+    assert supervision.current(folder).error.kind is ErrorKind.DISK_FULL
     assert not alone.workers
     if busy is not None:
         busy.close()
+
+
+@pytest.mark.parametrize("writable", [True, False])
+def test_a_refused_start_does_not_run_later_though_its_entry_stays(alone, monkeypatch, writable) -> None:
+    root = delegation_folder.state_root()
+    folder, lock = new_delegation()
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "launch", full)
+        patch.setattr(launcher, "leave", lambda *_: None)  # the store is on the full disk, too
+        if not writable:
+            patch.setattr(launcher, "Writer", lambda *_: full_store())
+        with pytest.raises(OSError, match="No space"):
+            launcher.submit(folder, lock)
+    assert store.contains(root, folder.id)
+    assert supervision.current(folder).error.kind is ErrorKind.DISK_FULL
+    assert not launcher.start_waiting(root)
+    assert not alone.workers
+
+
+def test_a_worker_that_the_disk_ended_is_a_problem_of_its_delegation(alone, monkeypatch) -> None:
+    root = delegation_folder.state_root()
+    folder, lock = new_delegation()
+    store.add(root, Entry(folder.id, 1), record=False)
+    store.launch(root, folder.id)
+    os.close(lock)  # the worker has ended before it wrote anything
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "wait_again", lambda *_, **__: full_store())
+        with pytest.raises(UnderstudyError, match=f"{folder.id} cannot start yet. No space") as caught:
+            supervision.current(folder, raise_problem=True)
+    assert "starts by itself" in caught.value.hint
+    assert f"understudy cancel {folder.id}" in caught.value.hint
+
+
+def full_store() -> None:
+    raise durable.failure(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), delegation_folder.state_root())
 
 
 @pytest.mark.parametrize("function", ["launch", "spawn_worker", "take_slot"])

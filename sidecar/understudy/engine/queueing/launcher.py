@@ -53,6 +53,10 @@ _VERDICTS = {
     ErrorKind.BUDGET_EXHAUSTED: Verdict.BUDGET_EXHAUSTED,
 }
 
+_REFUSED = ErrorInfo(
+    ErrorKind.DISK_FULL, "Its start was refused because the disk was full.", "Free some space, then retry."
+)
+
 _MAY_PASS = frozenset({ErrorKind.DISK_FULL, ErrorKind.STATE_UNAVAILABLE})
 """Problems of the machine, after which a waiting delegation can still start."""
 
@@ -68,7 +72,7 @@ class Claim:
 def submit(folder: Folder, lock: int) -> None:
     """Start a new delegation's worker, or let the delegation wait; this closes ``lock``, which locks the folder.
 
-    If this raises, such as ``disk_full``, the delegation does not wait: the next reader ends it as interrupted.
+    If this raises, such as ``disk_full``, the delegation has ended with that error, or the next reader ends it.
     """
     root = delegation_folder.state_root()
     try:
@@ -85,7 +89,11 @@ def submit(folder: Folder, lock: int) -> None:
             with Writer(folder, lock) as writer:
                 if writer.delegation.state in NOT_STARTED:
                     writer.append(Queued(position=store.position(root, folder.id)), attempt=0)
-        except (UnderstudyError, OSError):
+        except (UnderstudyError, OSError) as error:
+            # The store may be unable to remove the entry now: what was refused must not start later all the same.
+            if not _finish(Claim(folder, lock), _typed(error, root).info()):
+                with contextlib.suppress(OSError):
+                    folder.refused.touch(durable.PRIVATE_FILE)
             leave(root, folder.id)
             raise
         failpoint("queued")
@@ -106,7 +114,7 @@ def start_waiting(root: Path, mine: Claim | None = None, *, problems: dict[str, 
     launched_mine = False
     seen: set[str] = set()
     try:
-        _look(root)
+        _look(root, problems)
         while (taken := _take_next(root, seen, mine)) is not None:
             slot, claim, entry = taken
             try:
@@ -250,11 +258,11 @@ def _recorder_lock(root: Path) -> Path:
     return root / "queue" / "recorder.lock"
 
 
-def _look(root: Path) -> None:
+def _look(root: Path, problems: dict[str, UnderstudyError] | None = None) -> None:
     """Bring the queue up to date: fill a new store, let the delegations of dead workers wait again, release others."""
     if store.is_new(root):
         _fill(root)
-    _take_back(root)
+    _take_back(root, problems)
     _look_at_awaited(root)
 
 
@@ -313,7 +321,9 @@ def _claim(root: Path, identifier: str) -> Claim | None:
     claim = Claim(folder, lock)
     try:
         if reader.load(folder).state in NOT_STARTED:
-            return claim
+            if not folder.refused.exists():
+                return claim
+            _finish(claim, _REFUSED)
         store.leave(root, identifier)
     except UnderstudyError as error:
         _give_up(root, claim, error)
@@ -396,7 +406,7 @@ def _look_at_awaited(root: Path) -> None:
                             _settle(root, claim, delegation_folder.read_spec(claim.folder))
 
 
-def _take_back(root: Path) -> None:
+def _take_back(root: Path, problems: dict[str, UnderstudyError] | None) -> None:
     """Let delegations wait again whose worker died before it wrote ``started``."""
     for identifier in store.launched(root):
         with _claimed(root, identifier) as claim:
@@ -405,6 +415,7 @@ def _take_back(root: Path) -> None:
                     dead_workers.end_leftovers(claim.folder)
                     store.wait_again(root, identifier)
                 except UnderstudyError as error:
+                    _add(problems, identifier, error, root)
                     _give_up(root, claim, error)
 
 
@@ -451,12 +462,15 @@ def _is_damaged(folder: Folder) -> bool:
     return False
 
 
-def _finish(claim: Claim, error: ErrorInfo, verdict: Verdict | None = None) -> None:
+def _finish(claim: Claim, error: ErrorInfo, verdict: Verdict | None = None) -> bool:
+    """End a delegation that has not started; return False if its journal cannot be written."""
     verdict = verdict or _VERDICTS.get(error.kind, Verdict.FAILED)
     with contextlib.suppress(UnderstudyError), Writer(claim.folder, claim.lock) as writer:
         if writer.delegation.state in NOT_STARTED:
             attempt = max((attempt_entry.number for attempt_entry in writer.delegation.attempts), default=0)
             writer.append(Finished(verdict=verdict, reservations=[], error=error), attempt=attempt)
+        return True
+    return False
 
 
 def _spawn_helper(root: Path, arguments: list[str], lock: int) -> None:

@@ -34,7 +34,8 @@ def current(folder: Folder, *, raise_problem: bool = False) -> Delegation:
             raise UnderstudyError(
                 problem.kind,
                 f"{folder.id} cannot start yet. {problem}",
-                hint=f"{problem.hint} The delegation waits; start and follow it then: understudy watch {folder.id}",
+                hint=f"{problem.hint} The delegation waits, and starts by itself as soon as it can. Follow it: "
+                f"understudy watch {folder.id}. Or end it: understudy cancel {folder.id}",
             ) from problem
     return delegation
 
