@@ -28,6 +28,9 @@ def test_a_generated_module_that_is_missing_is_named(tmp_path):
     (tmp_path / "src/shop").mkdir(parents=True)
     reason, _ = why_not_imported(tmp_path, missing, PYTHON)
     assert reason.startswith("`src/shop/_version.py`")
+    written(tmp_path, {"pyproject.toml": '[tool.hatch.build.hooks.vcs]\nversion-file = "src/shop/_version.py"\n'})
+    _, hint = why_not_imported(tmp_path, missing, PYTHON)
+    assert hint == f"Build the project once in your checkout, then try again: {INSTALL} -e ."
 
 
 @pytest.mark.parametrize(

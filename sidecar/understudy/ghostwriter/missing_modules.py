@@ -31,10 +31,13 @@ def why_not_imported(root: Path, reason: str, python: str) -> tuple[str, str]:
     ignored = (root / ".gitignore").read_text("utf-8", "replace") if (root / ".gitignore").is_file() else ""
     settings = (root / "pyproject.toml").read_text("utf-8", "replace") if (root / "pyproject.toml").is_file() else ""
     name = part.rpartition("/")[2]
-    if name in ignored or re.search(rf"(?:version_file|write_to|version-file)\s*=.*{re.escape(name)}", settings):
+    declared = re.search(rf"(?:version_file|write_to|version-file)\s*=.*{re.escape(name)}", settings)
+    if name in ignored or declared:
         part = f"src/{part}" if (root / "src" / part.partition("/")[0]).is_dir() else part
-        line = f'worktrees.copy = ["{part}"]'
-        return f"`{part}` is generated and ignored by git", f"Add `{line}` to .understudy/config.toml."
+        hint = f'Add `worktrees.copy = ["{part}"]` to .understudy/config.toml.'
+        if declared:  # it would have been copied
+            hint = f"Build the project once in your checkout, then try again: {shlex.quote(python)} -m pip install -e ."
+        return f"`{part}` is generated and ignored by git", hint
     if "." in missing[1]:
         return reason, ""
     return f"{missing[1]} is not installed in the project's environment", _how_to_install(root, missing[1], python)

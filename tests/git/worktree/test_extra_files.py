@@ -95,3 +95,43 @@ def test_a_link_that_leaves_the_checkout_is_refused(prepared, name):
     with pytest.raises(UnderstudyError) as caught:
         extra_files.apply(tree, prepared.locate(), link=[name])
     assert caught.value.kind is ErrorKind.CONFIG_INVALID
+
+
+def write(bench, path, text):
+    bench.repo.joinpath(path).parent.mkdir(parents=True, exist_ok=True)
+    bench.repo.joinpath(path).write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("build", "text", "path"),
+    [
+        ("pyproject.toml", '[tool.hatch.build.hooks.vcs]\nversion-file = "src/p/_version.py"', "src/p/_version.py"),
+        ("pyproject.toml", '[tool.setuptools_scm]\nversion_file = "p/version_info.py"', "p/version_info.py"),
+        ("pyproject.toml", '[tool.pdm.version]\nsource = "scm"\nwrite_to = "p/__about__.py"', "src/p/__about__.py"),
+        ("api/pyproject.toml", '[tool.setuptools_scm]\nwrite_to = "p/_version.py"', "api/p/_version.py"),
+        ("setup.py", "setup(use_scm_version={'write_to': 'p/_version.py'})", "p/_version.py"),
+    ],
+)
+def test_the_version_file_that_the_build_writes_is_copied(bench, build, text, path):
+    bench.init("printf '*version*\\n*about*\\n*.secret.py\\n' > .gitignore")
+    write(bench, build, text)
+    bench.sh("git add .; git commit -qm build")
+    write(bench, path, "version = '1'\n")
+    write(bench, "other_version.py", "not declared\n")
+    _store, base, tree = bench.tree()
+    items = extra_files.apply(tree, bench.locate())
+    assert items.paths() == [path.encode()]
+    assert (tree.path / path).read_text() == "version = '1'\n"
+    assert tree.snapshot("m", base.commit).commit == base.commit
+
+
+@pytest.mark.parametrize("name", ["settings.py", "../version.py", "version.py", ".env"])
+def test_a_build_file_has_nothing_else_copied(bench, name):
+    bench.init("printf '*.py\\n.env\\n' > .gitignore")
+    write(bench, "pyproject.toml", f'[tool.setuptools_scm]\nversion_file = "{name}"\n')
+    bench.sh("git add .; git commit -qm build")
+    write(bench, "settings.py", "KEY = 1\n")
+    write(bench, ".env", "KEY=1\n")
+    write(bench, "version.py", "#" * 64 * 1024 + "x")
+    _store, _base, tree = bench.tree()
+    assert not extra_files.apply(tree, bench.locate()).paths()

@@ -23,6 +23,7 @@ from typing import Any
 from understudy.config.configuration import Configuration
 from understudy.config.discovery import declarations
 from understudy.config.loading.loader import load
+from understudy.files.version_files import version_files
 from understudy.model.capabilities import Capabilities
 from understudy.model.config.delegators import EnvReference, Launch, Scope
 from understudy.process.call_checks import expand_home
@@ -73,6 +74,7 @@ def describe_effects(root: Path, files: list[str], configuration: Configuration)
         lines.append(f"Agents of this folder can be named (.understudy/agents/, {agents} {_files(agents)}).")
     if ".worktreeinclude" in files:
         lines.append("Files listed in .worktreeinclude, even ignored ones, are copied to the agents, too.")
+    lines += [f"{path}, which the build writes, is copied to the agents, too." for path in version_files(root, root)]
     for path in _MCP_SERVERS:
         if path in files:
             lines += _mcp_servers(root, path)

@@ -30,6 +30,7 @@ from understudy.engine.worktrees.worktree_record import (
 )
 from understudy.files import durable, nofollow
 from understudy.files.durable import failpoint
+from understudy.files.version_files import version_files
 from understudy.git import changes, diff, repository, verification
 from understudy.git.base import capture
 from understudy.git.object_store import ObjectStore, disk_full_errors
@@ -163,6 +164,8 @@ class DelegationWorktree:
         self._save()
         for text in [*self._tree.notes, *(self.record.items.notes if self.record.items is not None else ())]:
             emit(events.Note(level="warning", text=text))
+        for path in version_files(self.store.top, self._tree.path):
+            emit(events.Note(level="info", text=f"{path}, which the build writes, was copied into the worktree."))
         emit(events.Worktree(path=self.record.tree, seconds=round(time.monotonic() - began, 3)))
 
     def keep_changed(self, commit: str, name: str) -> str | None:

@@ -1,8 +1,10 @@
-"""Add files to a worktree that git does not track: ignored files that the user listed, and declared links.
+"""Add files to a worktree that git does not track: ignored files that the user listed, version files, declared links.
 
 `.worktreeinclude` at the top of the checkout contains patterns in the syntax of `.gitignore`; so does the configured
 list of copies. Only untracked files that are listed are copied, so a secret is copied only if the user names it. A link
 leads into the user's checkout and is writable; a note reports that.
+
+The module with the version that a build writes (``version_files``) is copied as well.
 """
 
 # pathlib has neither descriptors nor paths of bytes:
@@ -20,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from understudy.files.version_files import version_files
 from understudy.git.command import check_not_aborted
 from understudy.git.object_store import ObjectStore
 from understudy.git.path_rules import refused
@@ -66,7 +69,8 @@ class ExtraFiles:
 def apply(tree: Worktree, repository: Repository, *, copy: Iterable[str] = (), link: Iterable[str] = ()) -> ExtraFiles:
     """Copy and link files into the worktree, after its base was written; return what was done.
 
-    ``copy`` are further patterns, ``link`` paths inside the checkout. Paths that the base already has are skipped.
+    ``copy`` are further patterns, ``link`` paths inside the checkout. The module with the version that a build writes
+    is copied, too. Paths that the base already has are skipped.
     The worktree records the paths, so that none of them becomes part of a result, ignored or not.
     Errors: ``config_invalid`` for a link that is not a path inside the checkout, ``disk_full``.
     """
@@ -74,7 +78,8 @@ def apply(tree: Worktree, repository: Repository, *, copy: Iterable[str] = (), l
     result = ExtraFiles(repository.top, target)
     for name in link:
         _link(result, name)
-    patterns = "\n".join([*_include(repository.top), *copy]).strip()
+    generated = version_files(repository.top, target)
+    patterns = "\n".join([*_include(repository.top), *copy, *(f"/{path}" for path in generated)]).strip()
     if patterns:
         links = [item.path + b"/" for item in result.items]
         budget = COPY_TOTAL_BYTES

@@ -1,0 +1,39 @@
+"""Find the module with the version that a project's build writes from git, as hatch-vcs, setuptools-scm and pdm do.
+
+Git ignores it, and nothing of the project can be imported without it, so each worktree gets a copy.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+_NAMED = re.compile(
+    r"""(?:version[-_]file|write_to)["']?\s*[=:]\s*["']([\w./-]*?(?:version|about)\w*\.py)["']""", re.IGNORECASE
+)
+"""``version_file`` and ``write_to`` of setuptools-scm and pdm, ``version-file`` of hatch-vcs."""
+_BUILD_FILES = ("pyproject.toml", "setup.py", "*/pyproject.toml", "*/*/pyproject.toml")
+"""Where it is named; a monorepo has several projects."""
+_MOST_BYTES = 64 * 1024
+_MOST_BUILD_BYTES = 1024 * 1024
+
+
+def version_files(checkout: Path, base: Path) -> list[str]:
+    """Return the modules that the build files in ``base`` name and ``checkout`` has, as paths in it.
+
+    The name must say what it is: a project cannot have other ignored files copied, such as settings with keys.
+    """
+    found = []
+    for build in [path for pattern in _BUILD_FILES for path in sorted(base.glob(pattern))]:
+        if not build.is_file() or build.stat().st_size > _MOST_BUILD_BYTES:
+            continue
+        for name in sorted(set(_NAMED.findall(build.read_text("utf-8", "replace")))):
+            for folder in ("", "src"):  # pdm names it as it is in the wheel
+                path = os.path.normpath(build.parent.relative_to(base) / folder / name)
+                file = checkout / path
+                if path.startswith(("/", "..")) or path in found or file.is_symlink() or not file.is_file():
+                    continue
+                if file.stat().st_size <= _MOST_BYTES:
+                    found.append(path)
+    return found
