@@ -14,7 +14,7 @@ from understudy.secrets.redaction import Redactor
 
 PASSED = [
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TZ", "TMPDIR", "TERM", "LANG", "LC_ALL", "LC_CTYPE"),
-    *("XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "all_proxy"),
+    *("XDG_CONFIG_HOME", "XDG_DATA_DIRS", "XDG_CACHE_HOME", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "all_proxy"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SYSTEMROOT"),
 ]
 KEPT_BACK = [
@@ -22,6 +22,7 @@ KEPT_BACK = [
     *("AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "SSH_AUTH_SOCK", "GIT_DIR", "GIT_SSH_COMMAND", "LD_PRELOAD"),
     *("PYTHONPATH", "NODE_OPTIONS", "BASH_ENV", "VSCODE_IPC_HOOK_CLI", "TMUX", "MY_SECRET_PROXY"),
     *("DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "UNDERSTUDY_STATE", "UNDERSTUDY_DELEGATION", "VIRTUAL_ENV"),
+    *("XDG_RUNTIME_DIR", "XDG_SESSION_ID", "XDG_MY_SECRET"),
 ]
 
 
@@ -72,11 +73,29 @@ def test_a_short_password_is_redacted_in_the_address_of_its_proxy():
         assert "pw" not in redactor.redact(f"curl: (5) Could not resolve proxy: {address}")
 
 
+@pytest.mark.parametrize(
+    ("address", "passed"),
+    [
+        ("http://me:p%40ss@proxy.example:8080/", "http://proxy.example:8080/"),
+        ("me:secret@proxy.example", "proxy.example"),
+        ("socks5h://t0ken@proxy.example", "socks5h://proxy.example"),
+        ("http://me:p@ss//word@proxy.example", "http://proxy.example"),
+        ("http://proxy.example:3128", "http://proxy.example:3128"),
+    ],
+)
+def test_the_password_of_a_proxy_is_passed_only_by_name(monkeypatch, address, passed):
+    monkeypatch.setenv("HTTPS_PROXY", address)
+    monkeypatch.setenv("no_proxy", "a,b@c")
+    environment = base_environment()
+    assert (environment["HTTPS_PROXY"], environment["no_proxy"]) == (passed, "a,b@c")
+    assert base_environment({"HTTPS_PROXY": address})["HTTPS_PROXY"] == address
+
+
 def test_a_child_without_a_network_gets_no_proxies(monkeypatch):
     for name in ("http_proxy", "HTTPS_PROXY", "ALL_PROXY"):
-        monkeypatch.setenv(name, "http://me:secret@proxy.example")
-    assert "secret" in str(base_environment())
-    assert "secret" not in str(base_environment(network=False))
+        monkeypatch.setenv(name, "http://proxy.example")
+    assert base_environment()["HTTPS_PROXY"] == "http://proxy.example"
+    assert "proxy.example" not in str(base_environment(network=False))
     assert base_environment({"HTTPS_PROXY": "mine"}, network=False)["HTTPS_PROXY"] == "mine"
 
 

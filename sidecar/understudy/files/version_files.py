@@ -1,6 +1,6 @@
 """Find the module with the version that a project's build writes from git, as hatch-vcs, setuptools-scm and pdm do.
 
-Git ignores it, and nothing of the project can be imported without it, so each worktree gets a copy.
+Git ignores it, and no module of the project can be imported without it, so each worktree gets a copy.
 """
 
 from __future__ import annotations

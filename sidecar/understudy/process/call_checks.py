@@ -29,13 +29,18 @@ _NAMES = frozenset(
         # where tool chains are installed, if not in the default place; the shims on PATH use these
         *("ASDF_DIR", "ASDF_DATA_DIR", "CARGO_HOME", "GOPATH", "GOROOT", "JAVA_HOME", "MISE_DATA_DIR", "NVM_DIR"),
         *("PNPM_HOME", "PYENV_ROOT", "RUSTUP_HOME", "VOLTA_HOME"),
+        # where the user's files are, if not in the default place; not the sockets in XDG_RUNTIME_DIR, nor the desktop's
+        *("XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_DATA_HOME", "XDG_DATA_DIRS", "XDG_STATE_HOME", "XDG_CACHE_HOME"),
         # without it, no Windows program starts under WSL
         "SYSTEMROOT",
     ]
 )
-_PREFIXES = ("LC_", "XDG_")
+_PREFIXES = ("LC_",)
 _PROXIES = frozenset(f"{scheme}_proxy" for scheme in ("all", "ftp", "http", "https", "no", "socks", "ws", "wss"))
 """Listed, because a pattern such as ``*_PROXY`` would pass on any variable that ends so."""
+_SECRET_PROXIES = _PROXIES - {"no_proxy"}
+_PASSWORD = re.compile(r"^([\w+.-]*://)?.*@", re.DOTALL)
+"""What comes before the host of an address; kept is the scheme."""
 _FINDABLE = 8
 """The redactor does not look for shorter texts: they would be found by chance."""
 
@@ -177,12 +182,11 @@ def _no_folder(cwd: Path, reason: str = "no such folder") -> UnderstudyError:
 def base_environment(extra: Mapping[str, str] | None = None, *, network: bool = True) -> dict[str, str]:
     """Return a new environment: the allow-listed part of this process's environment, plus ``extra``.
 
-    Every name in ``extra`` is passed, because the caller asked for it. Without ``network`` the proxy variables are left
-    out: their values may contain a password (see ``proxy_passwords``), and the child has no use for them. Raises
-    ``invalid_params`` for an invalid name or value.
+    Every name in ``extra`` is passed, because the caller asked for it. Proxies are passed without their user and
+    password, and without ``network`` not at all. Raises ``invalid_params`` for an invalid name or value.
     """
     environment = {
-        name: value
+        name: _PASSWORD.sub(r"\1", value) if name.lower() in _SECRET_PROXIES else value
         for name, value in os.environ.items()
         if is_allowed(name) and (network or name.lower() not in _PROXIES)
     }
@@ -196,6 +200,11 @@ def is_allowed(name: str) -> bool:
     return name in _NAMES or name.startswith(_PREFIXES) or name.lower() in _PROXIES
 
 
+def proxies() -> dict[str, str]:
+    """Return the proxy variables of this process with their passwords, for what the user's own command downloads."""
+    return {name: value for name, value in os.environ.items() if name.lower() in _PROXIES}
+
+
 def proxy_passwords(environment: Mapping[str, str]) -> list[str]:
     """Return what is secret in proxy addresses, for the redactor.
 
@@ -207,7 +216,7 @@ def proxy_passwords(environment: Mapping[str, str]) -> list[str]:
 
     passwords: list[str] = []
     for name, value in environment.items():
-        if name.lower() not in _PROXIES - {"no_proxy"} or "@" not in value:
+        if name.lower() not in _SECRET_PROXIES or "@" not in value:
             continue
         before, _, host = value.rpartition("@")
         pair = before.rpartition("//")[2]

@@ -357,7 +357,7 @@ async def test_only_what_was_asked_for_is_in_the_environment(tree, monkeypatch):
     assert caught.value.kind is ErrorKind.SECRET_WITHHELD
 
 
-async def test_a_proxy_password_reaches_only_agents_with_a_network_and_is_redacted(tree, monkeypatch):
+async def test_a_proxy_is_passed_without_its_password_which_is_redacted(tree, monkeypatch):
     monkeypatch.setenv("HTTPS_PROXY", "http://me:p%40ssw0rd@proxy.example:8080")
     monkeypatch.setenv("all_proxy", "socks5://me:an0therone@proxy.example")
     code = "import base64, os; print(*map(os.environ.get, ('HTTPS_PROXY', 'all_proxy', 'NO_PROXY')))"
@@ -367,7 +367,12 @@ async def test_a_proxy_password_reaches_only_agents_with_a_network_and_is_redact
     task = a_task(tree, launch=launch, recipe=a_recipe("ask", "text"), environment=values, secrets=secrets)
     outcome, events = await delegate(task)
     assert isinstance(outcome, Outcome)
-    assert outcome.text.startswith("http://<secret:proxy_password_3>@proxy.example:8080 socks5://<secret:")
+    assert outcome.text.startswith("http://proxy.example:8080 socks5://proxy.example None")
+    named = {"HTTPS_PROXY": "http://me:p%40ssw0rd@proxy.example:8080"}
+    values, secrets = resolve_environment(named)
+    outcome, events = await delegate(msgspec.structs.replace(task, environment=values, secrets=secrets))
+    assert isinstance(outcome, Outcome)
+    assert outcome.text.startswith("http://<secret:proxy_password_3>@proxy.example:8080 socks5://proxy.example None")
     kept = [path.read_text() for path in (task.stdout_log, task.stderr_log) if path and path.exists()]
     for secret in ("p%40ssw0rd", "p@ssw0rd", "an0therone", "bWU6cEBzc3cwcm"):
         assert secret not in "".join([str(events), outcome.text, *kept])

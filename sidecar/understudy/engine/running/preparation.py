@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from understudy.config import locality
 from understudy.config.trust import records
 from understudy.engine.bases import base_recorder
 from understudy.engine.planning.prompt import FILE_BYTES, how_to_run, project_python, prompt_for
@@ -164,10 +165,22 @@ def resolve_environment(declared: Mapping[str, str | EnvReference]) -> tuple[dic
     return values, secrets | proxy_secrets(values)
 
 
+def warn_of_withheld_proxies(run: RunContext, candidate: SpecCandidate) -> None:
+    """Say how an agent gets the password of the user's proxy, unless it has it, or must not reach other machines."""
+    delegator = candidate.delegator
+    if delegator.tool is None or locality.is_bound(delegator, candidate.model_server):
+        return
+    names = [name for name, value in os.environ.items() if proxy_passwords({name: value})]
+    for name in [name for name in names if name not in (delegator.env or {})][:1]:
+        line = f'env = {{ {name} = {{ from_env = "{name}" }} }}'
+        text = f"{delegator.name} does not get the password of your proxy. If it needs it, write into its file: {line}"
+        run.tell(events.Note(level="info", text=text))
+
+
 def proxy_secrets(declared: Mapping[str, str] = _NONE) -> dict[str, str]:
     """Return the passwords of the proxies in this process's environment and in ``declared``, by a name for each.
 
-    Children inherit the address of a proxy, so a password in it can appear in what they print.
+    Children get it if their delegator names it, and the set-up command gets it, so it can appear in what they print.
     """
     passwords = dict.fromkeys([*proxy_passwords(os.environ), *proxy_passwords(declared)])
     return {f"proxy password {number}": password for number, password in enumerate(passwords, 1)}

@@ -47,7 +47,7 @@ from understudy.model.delegation.spec import Spec
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import FileDiff
 from understudy.model.text import path_quoting
-from understudy.process.call_checks import base_environment
+from understudy.process.call_checks import base_environment, proxies
 from understudy.process.program_spec import AccessProfile, Program, Role, limits_of
 
 _Part = TypeVar("_Part")
@@ -432,7 +432,7 @@ _LETTERS = {"added": "A", "deleted": "D", "modified": "M", "renamed": "R", "mode
 
 def setup_environment(tree: Path, workspace: Path) -> dict[str, str]:
     """Return the environment of commands in a worktree: no API keys, no variables of delegators."""
-    return base_environment({"UNDERSTUDY_WORKTREE": str(tree), "UNDERSTUDY_WORKSPACE": str(workspace)})
+    return base_environment({**proxies(), "UNDERSTUDY_WORKTREE": str(tree), "UNDERSTUDY_WORKSPACE": str(workspace)})
 
 
 async def run_setup(

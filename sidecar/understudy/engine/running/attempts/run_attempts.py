@@ -156,6 +156,7 @@ class SingleAttempt:
         folder, worktree, candidate = self._run.folder, self._run.tree, order.candidate
         delegator, server = candidate.delegator, candidate.model_server
         text = preparation.prompt_of(self._run, spec, candidate)
+        preparation.warn_of_withheld_proxies(self._run, candidate)
         environment, secrets = preparation.resolve_environment(delegator.env or {})
         key: str | None = None
         if server is not None and server.api_key is not None:
