@@ -18,7 +18,7 @@ from understudy.journal import worker_files
 from understudy.judge import test_aware_code
 from understudy.judge.base_runs.restored_runs import BaseRuns, EarlierVersion, Finding
 from understudy.judge.check_findings import CheckFindings, EvidenceRecord, ResultFindings, altered, leading_out, outside
-from understudy.judge.mutant_runners.mutant_runs import about
+from understudy.judge.mutant_runners.mutant_runs import Progress, about
 from understudy.judge.mutation.confirmation import empty_home
 from understudy.judge.mutation.lost_kills import BaseRun
 from understudy.judge.mutation.mutation_evidence import MutationEvidence, MutationFinding, MutationSettings
@@ -143,6 +143,8 @@ class _Judge:
         self._check: CheckFindings
         self._base_runs: BaseRuns
         self._mutation: MutationEvidence
+        self._tests_named = "tests"
+        """What the progress of a run calls its tests."""
         self._places: ChangedPlaces
         self._test_patterns: Sequence[str]
         self._changes: list[Change] = []
@@ -417,12 +419,14 @@ class _Judge:
         if not last.green or not plan.check.required:
             return Finding()
         self._tell(plan.check, f"running the earlier tests, with and without the result{about(last.seconds)}")
+        self._tests_named = "earlier tests"
         if self._writes_tests:
             finding = await self._base_runs.judge_tests(plan, last, last.seconds)
         else:
             finding = await self._base_runs.judge_code(plan, last)
             if self._repairs and not finding.red and not self._repaired:
                 self._repaired = await self._base_runs.shows_repair(plan, last, finding)
+        self._tests_named = "tests"
         self._findings.reserve(*finding.reservations)
         self._findings.note(*finding.notes, *([finding.red] if finding.red else []))
         return finding
@@ -442,9 +446,10 @@ class _Judge:
         """Run the check on exactly ``commit``; its changes to the worktree are discarded before the next run."""
         await self._materialise(commit)
         self._clean_at = None
+        progress = Progress(lambda text: self._tell(plan.check, text), what=f"ran {{}} of {{}} {self._tests_named}")
         outcome = await run_once(
             plan,
-            setting or self._setting,
+            dataclasses.replace(setting or self._setting, counted=progress.judged),
             collect_only=collect_only,
             keep_going=keep_going,
             without_coverage=without_coverage,

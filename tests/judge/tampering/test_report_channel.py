@@ -21,6 +21,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from programs import program
 
+from understudy.judge.mutant_runners import mutant_runs
+from understudy.judge.outcomes import probe
 from understudy.judge.outcomes.observations import read_probe
 from understudy.judge.outcomes.probe import ProbeOptions, ReportChannel, add_probe, verified, write_probe
 from understudy.judge.project.interpreter import PROBE_FOLDER
@@ -99,6 +101,44 @@ async def test_more_than_a_pipe_holds_arrives(tmp_path: Path) -> None:
     assert found.sessions[0][1] == {"k": "collected", "ids": names, "odd": [None, True, False, 1, "\udcff"]}
     recorder.line(k="late")  # the check is over: it does not wait for a reader
     assert not channel.path.exists()
+
+
+async def test_the_tests_of_a_run_are_counted_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mutant_runs, "PROGRESS_SECONDS", 0.0)
+    names = [f"tests/test_{'x' * 100}.py::test[{n}]" for n in range(2000)]
+    told: list[str] = []
+    counts: list[tuple[int, int]] = []
+    progress = mutant_runs.Progress(told.append, what="ran {} of {} earlier tests")
+
+    def counted(done: int, total: int) -> None:
+        counts.append((done, total))
+        progress.judged(done, total)
+
+    with ReportChannel(tmp_path, counted) as channel:
+        session, key = (text.decode() for text in channel.new_session())
+        recorder = loaded("understudy_report").Recorder(str(channel.path), session, bytes.fromhex(key))
+        recorder.start("pytest")
+        await asyncio.to_thread(recorder.line, k="collected", ids=names)
+        for name in names:
+            await asyncio.to_thread(recorder.outcome, name, "call", "passed")
+    assert counts[-1] == (2000, 2000)
+    assert {total for _, total in counts} == {2000}
+    assert told[0].startswith("ran ")
+    assert all(" of 2,000 earlier tests" in text for text in told)
+    assert 5 <= len(told) <= 10
+
+
+def test_what_is_counted_may_be_anything() -> None:
+    counts: list[tuple[int, int]] = []
+    counter = probe._Counter(lambda done, total: counts.append((done, total)))
+    for data in (
+        b"\n\n x\n",
+        b'a b 0 . {"k": "collected", "ids": 3}\n',
+        b'a b 1 . {"k":"test"\na b 2',
+        b' . {"k":"test"}\n',
+    ):
+        counter.read(data)
+    assert counts == [(1, 1), (2, 2)]
 
 
 def waits_for_python(thread: Path) -> bool:

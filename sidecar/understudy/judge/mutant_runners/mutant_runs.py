@@ -553,23 +553,26 @@ class Progress:
         self,
         tell: Callable[[str], None],
         ran: Callable[[PlannedRun, MutantResult], None] = lambda _run, _result: None,
+        *,
+        what: str = "tried {} of {} small changes",
     ) -> None:
         """Start the time; ``ran`` gets each run, which a later one may show to prove nothing."""
         self._tell = tell
+        self._what = what
         self.ran = ran
         self._began: float | None = None
         self._told_at = time.monotonic()
         self._told = 0
 
     def judged(self, done: int, total: int) -> None:
-        """Take note of the number of judged mutants, of ``total``; the last one needs no message."""
+        """Take note of the number of judged mutants, or tests, of ``total``; the last one needs no message."""
         now = time.monotonic()
         if self._began is None:
             self._began = now  # with the first of them, because what is before it is loaded only once
         if done < total and now - self._told_at >= PROGRESS_SECONDS and (done - self._told) * _PROGRESS_PARTS >= total:
             self._told_at, self._told = now, done
             left = about((now - self._began) / max(1, done - 1) * (total - done))
-            self._tell(f"tried {done} of {total} small changes{left}")
+            self._tell(self._what.format(f"{done:,}", f"{total:,}") + left)
 
 
 def about(seconds: float) -> str:

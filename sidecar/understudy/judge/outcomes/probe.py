@@ -24,7 +24,7 @@ import os
 import secrets
 import shutil
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -43,6 +43,8 @@ _READ_BYTES = 64 * 1024
 _KEY_BYTES = 32
 _SIGNATURE_BYTES = 16
 _NAME_BYTES = 8
+_KIND_BYTES = 20
+"""The beginning of an entry, which has its kind."""
 _MOST_WAITING = 4096
 """Processes of one check that ask for a key at the same time; a kernel may allow fewer. Others wait to connect."""
 
@@ -169,8 +171,9 @@ class _Session:
 class ReportChannel:
     """A named pipe in ``folder``, and a socket that gives out keys, for the running event loop inside ``with``."""
 
-    def __init__(self, folder: Path) -> None:
-        """Create the pipe."""
+    def __init__(self, folder: Path, counted: Callable[[int, int], None] | None = None) -> None:
+        """Create the pipe; ``counted`` gets how many tests have ended, and of how many, as often as that changes."""
+        self._counter = None if counted is None else _Counter(counted)
         self.path = folder / secrets.token_hex(6)
         self._keys: dict[bytes, bytes] = {}
         self._data = bytearray()
@@ -256,6 +259,8 @@ class ReportChannel:
             return False
         room = _MOST_BYTES - len(self._data)
         self._data += data[:room]
+        if self._counter is not None:
+            self._counter.read(data[:room])
         self._overflow = self._overflow or len(data) > room
         return not self._overflow
 
@@ -263,6 +268,41 @@ class ReportChannel:
         """Return what was received so far."""
         received = verified(bytes(self._data), self._keys, cut_off=self._overflow)
         return dataclasses.replace(received, refused=self._refused)
+
+
+class _Counter:
+    """Counts the tests that have ended while a check runs, for its progress only: what it reads is not verified."""
+
+    def __init__(self, counted: Callable[[int, int], None]) -> None:
+        self._counted = counted
+        self._rest = b""
+        self._parts: list[bytes] = []
+        self._done = 0
+        self._collected: dict[bytes, int] = {}
+
+    def read(self, data: bytes) -> None:
+        """Count what further lines of the report say."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        before = self._done
+        for line in lines:
+            session, _, flag_and_text = line.partition(b" ")[2].partition(b" ")
+            flag, _, text = flag_and_text.partition(b" ")[2].partition(b" ")
+            self._parts.append(text)
+            if flag == b".":
+                self._take(session, b"".join(self._parts))
+                self._parts.clear()
+        if self._done != before:
+            self._counted(self._done, max(self._done, sum(self._collected.values())))
+
+    def _take(self, session: bytes, text: bytes) -> None:
+        kind = text[:_KIND_BYTES].replace(b" ", b"")
+        if kind.startswith(b'{"k":"test"'):
+            self._done += 1
+        elif kind.startswith(b'{"k":"collected"'):
+            for entry in _entry(text):
+                ids = entry.get("ids")
+                number = len(ids) if isinstance(ids, list) else 0
+                self._collected[session] = max(number, self._collected.get(session, 0))
 
 
 def verified(data: bytes, keys: Mapping[bytes, bytes], *, cut_off: bool = False) -> Received:

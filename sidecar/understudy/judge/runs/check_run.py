@@ -115,6 +115,8 @@ class CheckContext:
     """Takes a slot for runs beside the first one, and may block; None: there are never more runs at the same time."""
     limits: TreeLimits = field(default_factory=limits_of)
     """The limits of each program."""
+    counted: Callable[[int, int], None] | None = None
+    """Gets how many tests of a run have ended, and of how many."""
     linked: tuple[Path, ...] = ()
     """The items of the checkout that the tree links to."""
     hidden: tuple[Path, ...] = ()
@@ -250,7 +252,7 @@ async def run_once(
             argv[place:place] = variation.arguments(plan.runner)
         with (
             hidden_files_placed(plan.check, setting.tree, hidden_files_record(setting.scratch.parent)),
-            ReportChannel(folder) as channel,
+            ReportChannel(folder, setting.counted) as channel,
         ):
             if probe is not None:
                 options = ProbeOptions(
