@@ -539,6 +539,12 @@ export interface StatusResult {
   /** Names of those that failed again and again, and whose fallbacks are tried instead. */
   paused?: string[];
   defaultDelegator?: string;
+  /** The model of the default delegator, if it names one. */
+  defaultModel?: string;
+  /** The host of its model server, if it has one. */
+  defaultHost?: string;
+  /** The key of that server, if it needs one. */
+  defaultKey?: "set" | "missing" | "keyring";
   /** Errors in the configuration. */
   problems: number;
   /** State → number of delegations in it, in all workspaces; finished ones are not counted. */
@@ -990,6 +996,10 @@ export interface DelegatorEntry {
   isDefault?: boolean;
   /** The recipes whose default it is. */
   defaultFor?: string[];
+  /** The host of its model server, with the port if its address has one; absent without a model server. */
+  host?: string;
+  /** The key of its model server; absent if that needs none. */
+  key?: "set" | "missing" | "keyring";
   state: EntryState;
 }
 

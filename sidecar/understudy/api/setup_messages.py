@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from understudy.api.messages import EditableScope
-from understudy.model.config.config_entries import AgentEntry, ImportSource, Problem
+from understudy.model.config.config_entries import AgentEntry, ImportSource, KeyState, Problem
 from understudy.model.config.other_agents import InstructionChange, InstructionTarget, McpClient, McpClientChange
 from understudy.model.delegation.ledger import GroupBy, LedgerGroup, LedgerLine, LedgerShare, LedgerTotals
 from understudy.model.errors import Location
@@ -37,6 +37,12 @@ class StatusResult(Wire, kw_only=True):
     paused: list[str] = msgspec.field(default_factory=list)
     """Names of those that failed again and again, and whose fallbacks are tried instead."""
     default_delegator: str | None = None
+    default_model: str | None = None
+    """The model of the default delegator, if it names one."""
+    default_host: str | None = None
+    """The host of its model server, if it has one."""
+    default_key: KeyState | None = None
+    """The key of that server, if it needs one."""
     problems: int
     """Errors in the configuration."""
     states: dict[State, int]

@@ -32,7 +32,7 @@ from understudy.model.delegation.ledger import LedgerEntry
 from understudy.model.delegation.spec import Spec
 from understudy.model.states import State
 from understudy.model.text import path_quoting
-from understudy.model.wire import encode, ready
+from understudy.model.wire import encode, ready, timestamp
 
 LONGEST_LINE = 64 * 1024
 
@@ -128,6 +128,27 @@ def numbered(since: str = "") -> Iterator[tuple[tuple[str, int], LedgerEntry]]:
                 entry = _decoded(line)
                 if entry is not None and entry.at >= since:
                     yield (path.stem, number), entry
+
+
+def newest_failures(since: datetime) -> dict[str, str]:
+    """Return the error kinds of the delegators whose newest attempt failed at ``since`` or later, by their names.
+
+    Only the end of the newest file is read, which has hundreds of lines.
+    """
+    newest: dict[str, LedgerEntry] = {}
+    for path in months()[-1:]:
+        with contextlib.suppress(OSError):
+            descriptor = durable.open_regular(path, os.O_RDONLY)
+            with os.fdopen(descriptor, "rb") as file:
+                file.seek(max(0, os.fstat(descriptor).st_size - _CHUNK))
+                lines = file.read().split(b"\n")
+            for line in reversed(lines):
+                entry = _decoded(line) if line else None
+                if entry is not None and entry.at < timestamp(since):
+                    break
+                if entry is not None:
+                    newest.setdefault(entry.delegator, entry)
+    return {name: entry.failure for name, entry in newest.items() if entry.failure is not None}
 
 
 def _append(delegation: Delegation, entries: list[LedgerEntry]) -> None:

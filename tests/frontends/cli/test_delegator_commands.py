@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import click
+import msgspec
 import pytest
 from click.testing import CliRunner
 
 from understudy.config.discovery import server_presets
 from understudy.frontends.cli import app
 from understudy.frontends.cli.calls import workspace_trust
+from understudy.journal import ledger
+from understudy.model.delegation.delegations import AskedBy, no_usage
+from understudy.model.delegation.ledger import LedgerEntry
 from understudy.model.errors import UnderstudyError
+from understudy.model.wire import timestamp
 
 
 @pytest.fixture
@@ -138,6 +144,41 @@ def test_a_name_that_is_taken_is_answered_with_the_command_that_changes_it(progr
             run(*arguments)
         command = f"understudy {arguments[0]} update {arguments[2]}"
         assert refused.value.hint == f"Choose another name, or change that one: {command}"
+
+
+def test_a_server_that_refused_the_last_attempt_is_not_ready(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _ = programs
+    monkeypatch.setenv("LAB_KEY", "sk-right-1234")
+    run("servers", "add", "lab", "--url", "http://127.0.0.1:9/v1", "--key-env", "LAB_KEY")
+    run("delegators", "add", "quick", "--model-server", "lab", "--model", "m")
+    run("delegators", "default", "quick")
+    assert "1 of 1 ready, default quick (m at 127.0.0.1:9, key set)" in run("status")
+    assert "Sends to its model server (m at 127.0.0.1:9, key set)." in run("delegators", "show", "quick")
+    entry = LedgerEntry(
+        at=timestamp(),
+        id="20261128-101500-abcde",
+        attempt=1,
+        asked_by=AskedBy(frontend="cli", depth=0),
+        recipe="ask",
+        workspace="",
+        delegator="quick",
+        model="m",
+        usage=no_usage(),
+        cost_source="unknown",
+        seconds=1.0,
+        failure="connection_failed",
+    )
+    ledger.append(entry)
+    assert "failed: connection failed." in run("delegators", "list")
+    said = run("status")
+    assert "0 of 1 ready" in said
+    assert "not ready: quick" in said
+    shown = json.loads(run("delegators", "show", "quick", "--json"))
+    assert (shown["host"], shown["key"], shown["state"]["ready"]) == ("127.0.0.1:9", "set", False)
+    ledger.append(msgspec.structs.replace(entry, at=timestamp(), attempt=2, failure=None))
+    assert "1 of 1 ready" in run("status"), "it works again"
+    ledger.append(msgspec.structs.replace(entry, at=timestamp(time.time() - 301), attempt=3, delegator="quick"))
+    assert "1 of 1 ready" in run("status"), "that was long ago"
 
 
 def test_the_first_choice_on_an_empty_machine_asks_for_a_command(

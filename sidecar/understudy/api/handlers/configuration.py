@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import urllib.parse
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,7 +25,7 @@ from understudy.config.validation import usable
 from understudy.engine.planning import delegator_choice
 from understudy.engine.queueing import start_conditions
 from understudy.git import repository
-from understudy.journal import change_notifications, delegation_folder, reader
+from understudy.journal import change_notifications, delegation_folder, ledger, reader
 from understudy.model.config.config_entries import CircuitState, DelegatorEntry, ModelServerEntry, Problem, ServerPreset
 from understudy.model.config.delegators import Delegator, Launch, ModelServer, Scope, language_of
 from understudy.model.config.tool_definitions import ToolDefinition
@@ -35,6 +37,10 @@ _T = TypeVar("_T")
 
 CHANGED = "configuration"
 """The topic of the change notification that is sent after a configuration file was replaced."""
+_REMEMBERED = timedelta(minutes=5)
+"""For how long the last failure says that a delegator cannot work."""
+_LASTING = frozenset({"connection_failed", "auth_failed", "quota_exhausted", "model_not_found"})
+"""The kinds of failures that do not pass by themselves."""
 
 
 def load(caller: Caller, workspace: str | None) -> Configuration:
@@ -120,6 +126,7 @@ def delegators(caller: Caller, params: messages.WorkspaceParams) -> messages.Del
     loaded = load(caller, params.workspace)
     defaults = _defaults(loaded)
     counts = _counts()
+    failures = ledger.newest_failures(datetime.now(UTC) - _REMEMBERED)
     for name, entry in loaded.delegators.items():
         entry.state.running, entry.state.queued = counts.get(name, (0, 0))
         if entry.delegator.remote_agent is not None:
@@ -127,9 +134,20 @@ def delegators(caller: Caller, params: messages.WorkspaceParams) -> messages.Del
             continue
         _add_pauses(entry, loaded)
         _add_missing(entry, loaded)
+        if entry.state.ready and failures.get(name) in _LASTING:
+            _add_failure(entry, str(failures[name]))
     return messages.DelegatorsResult(
         delegators=list(loaded.delegators.values()), problems=loaded.problems, defaults=defaults
     )
+
+
+def _add_failure(entry: DelegatorEntry, kind: str) -> None:
+    """Mark a delegator as not ready whose last attempt showed minutes ago that it cannot work."""
+    entry.state.ready = False
+    minutes = _REMEMBERED // timedelta(minutes=1)
+    message = f"Its last attempt, less than {minutes} minutes ago, failed: {kind.replace('_', ' ')}."
+    hint = f"Test it when that is mended: understudy delegators test {entry.delegator.name}"
+    entry.state.problems.append(Problem(severity="warning", message=message, hint=hint, location=entry.location))
 
 
 def _defaults(loaded: Configuration) -> dict[str, str]:
@@ -359,8 +377,13 @@ def _saved(caller: Caller, workspace: str | None, entry: DelegatorEntry) -> Dele
 
 def _add_missing(entry: DelegatorEntry, loaded: Configuration) -> None:
     """Add a problem to the state of a delegator whose program, or the key of whose model server, is missing."""
-    missing = _missing(entry, loaded.definition_of(entry.delegator))
-    missing = missing or _missing_key(entry, loaded.server_of(entry.delegator))
+    server = loaded.server_of(entry.delegator)
+    missing_key = _missing_key(entry, server)
+    if server is not None:
+        entry.host = urllib.parse.urlsplit(server.base_url or "").netloc or None
+        if server.api_key is not None:
+            entry.key = "keyring" if server.api_key.keyring is not None else "set" if missing_key is None else "missing"
+    missing = _missing(entry, loaded.definition_of(entry.delegator)) or missing_key
     if missing is not None:
         entry.state.ready = False
         entry.state.problems.append(missing)

@@ -70,6 +70,10 @@ class EntryState(Wire, kw_only=True):
     """Why its fallbacks are tried instead; without fallbacks, it is tried all the same."""
 
 
+KeyState = Literal["set", "missing", "keyring"]
+"""Whether the key of a model server is where it is configured. A keyring is not asked: it may want to be unlocked."""
+
+
 class DelegatorEntry(Wire, kw_only=True):
     """A delegator with its scope, location and state."""
 
@@ -87,6 +91,10 @@ class DelegatorEntry(Wire, kw_only=True):
     """Whether it is the default for everything that no other default covers."""
     default_for: list[str] = msgspec.field(default_factory=list)
     """The recipes whose default it is."""
+    host: str | None = None
+    """The host of its model server, with the port if its address has one; absent without a model server."""
+    key: KeyState | None = None
+    """The key of its model server; absent if that needs none."""
     state: EntryState
 
 

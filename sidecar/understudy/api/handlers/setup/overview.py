@@ -94,6 +94,7 @@ def status(caller: Caller, params: messages.WorkspaceParams) -> setup.StatusResu
         cursor = page.cursor
         if cursor is None:
             break
+    default = next((entry for entry in listed.delegators if entry.delegator.name == loaded.defaults.delegator), None)
     midnight = datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
     since = midnight.isoformat()
     return setup.StatusResult(
@@ -105,6 +106,9 @@ def status(caller: Caller, params: messages.WorkspaceParams) -> setup.StatusResu
         not_ready=[entry.delegator.name for entry in configured if not entry.state.ready],
         paused=[entry.delegator.name for entry in listed.delegators if entry.state.pauses],
         default_delegator=loaded.defaults.delegator,
+        default_model=default.delegator.model or None if default is not None else None,
+        default_host=default.host if default is not None else None,
+        default_key=default.key if default is not None else None,
         problems=sum(problem.severity == "error" for problem in listed.problems),
         states={state: states[state] for state in State if states[state]},
         questions=questions,

@@ -16,6 +16,7 @@ from understudy.frontends.cli.moving_in import import_command
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.setup import delegator_wizard
 from understudy.frontends.cli.setup.entries import (
+    described_target,
     pairs,
     print_connection_test,
     print_connection_tests,
@@ -81,7 +82,12 @@ def list_(*, workspace: str | None, json_: bool) -> None:
 def show(*, name: str, workspace: str | None, json_: bool) -> None:
     """Show one delegator and its problems."""
     entry = call("delegators/get", name=name, workspace=uri(workspace or "."))
-    output.json(entry) if json_ else print_entry(entry, entry.delegator)
+    if json_:
+        output.json(entry)
+        return
+    print_entry(entry, entry.delegator)
+    if entry.host is not None:
+        output.say(f"Sends to its model server{described_target(entry.delegator.model, entry.host, entry.key)}.")
 
 
 @delegators.command(epilog=options.examples("understudy delegators reset claude"))

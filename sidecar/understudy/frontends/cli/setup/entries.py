@@ -32,6 +32,14 @@ def print_entry(entry: Any, declared: Any) -> None:
     output.problems(entry.state.problems)
 
 
+def described_target(model: str | None, host: str | None, key: str | None) -> str:
+    """Return in parentheses where a delegator sends, and whether the key is there; nothing if nothing is known."""
+    keys = {"set": "key set", "missing": "key missing", "keyring": "key in the keyring"}
+    known = [f"{model or 'no model'} at {host}" if host else model or "", keys.get(key or "", "")]
+    text = ", ".join(filter(None, known))
+    return f" ({text})" if text else ""
+
+
 def print_saved(verb: str, entry: Any, name: str, following: str, *, json_: bool) -> None:
     """Print that an entry was added or updated, its problems, and on a terminal the command ``following``."""
     if json_:

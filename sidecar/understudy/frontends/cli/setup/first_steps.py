@@ -12,7 +12,7 @@ from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.output.event_lines import plural
 from understudy.frontends.cli.output.output import thousands
-from understudy.frontends.cli.setup.entries import print_connection_tests
+from understudy.frontends.cli.setup.entries import described_target, print_connection_tests
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.delegation.ledger import LedgerTotals
 from understudy.model.text import path_quoting
@@ -140,12 +140,10 @@ def status(*, workspace: str | None, json_: bool) -> None:
         word = "trusted" if overview.trusted else "not trusted (understudy trust)"
         _line("Workspace", f"{overview.workspace}, {word}")
     builtin = "only the built-in ghostwriter (understudy delegators add)"
-    ready = (
-        f"{overview.delegators - len(overview.not_ready)} of {overview.delegators} ready"
-        if overview.delegators
-        else builtin
-    )
-    default = f", default {overview.default_delegator}" if overview.default_delegator else ""
+    resting = {*overview.not_ready, *overview.paused}
+    ready = f"{overview.delegators - len(resting)} of {overview.delegators} ready" if overview.delegators else builtin
+    target = described_target(overview.default_model, overview.default_host, overview.default_key)
+    default = f", default {overview.default_delegator}{target}" if overview.default_delegator else ""
     broken = f"; not ready: {', '.join(overview.not_ready)}" if overview.not_ready else ""
     _line("Delegators", ready + default + broken)
     if overview.paused:
