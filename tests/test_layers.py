@@ -86,7 +86,7 @@ ALONE = {
 }
 """Code that ships with Understudy but runs without it: it must not import Understudy."""
 
-PROGRAMS = {"ghostwriter": ({"mutants", "process", "model"}, "is an agent CLI, a program of its own")}
+PROGRAMS = {"ghostwriter": ({"judge", "mutants", "process", "model"}, "is an agent CLI, a program of its own")}
 """Packages that are programs → the packages that they import, and why. No package imports them."""
 
 STARTS_PROCESSES = {

@@ -13,7 +13,14 @@ from typing import Any
 import pytest
 
 from understudy.judge.project import interpreter
-from understudy.judge.project.interpreter import Checkout, describe, find_interpreter, mapped_paths, shadowed
+from understudy.judge.project.interpreter import (
+    Checkout,
+    describe,
+    find_interpreter,
+    mapped_paths,
+    project_folder,
+    shadowed,
+)
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import Check
 from understudy.model.verdicts import Reservation, Verdict
@@ -229,6 +236,87 @@ def test_interpreters_are_found_in_order(empty_project: Any, monkeypatch: pytest
     assert caught.value.kind is ErrorKind.CONFIG_INVALID
 
 
+@pytest.fixture
+def services(empty_project: Any) -> Any:
+    """Return a repository of two services, of which one has an environment of its own."""
+    empty_project.has(
+        {"api/pyproject.toml": "[project]\nname = 'api'\n", "api/api/money.py": "def half(x): return x // 2\n"}
+    )
+    empty_project.has(
+        {"api/api/__init__.py": "", "web/pytest.ini": "", "web/app/x.py": "", "lib/setup.py": "", "lib/y.py": ""}
+    )
+    (empty_project.environment(at="api/.venv") / "api.pth").write_text(f"{empty_project.checkout / 'api'}\n")
+    return empty_project
+
+
+@pytest.mark.parametrize(
+    ("places", "folder"),
+    [
+        (["api/api/money.py"], "api"),
+        (["api/api/money.py", "api/README.md", "README.md"], "api"),
+        (["api"], "api"),
+        (["web/app/x.py", "web/app/new.py"], "web"),
+        (["lib/y.py"], "lib"),
+        (["api/api/money.py", "web/app/x.py"], ""),
+        (["other/x.py"], ""),
+        (["README.md"], ""),
+        ([], ""),
+    ],
+)
+def test_the_nearest_project_counts(services: Any, places: list[str], folder: str) -> None:
+    assert project_folder(services.checkout, places) == folder
+
+
+def test_only_an_environment_or_settings_of_pytest_separate_a_project_of_a_workspace(services: Any) -> None:
+    services.environment(at=".venv")
+    assert project_folder(services.checkout, ["lib/y.py"]) == ""
+    assert project_folder(services.checkout, ["web/app/x.py"]) == "web"
+
+
+def test_the_nearest_environment_is_found(services: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    top = services.checkout
+    services.environment(at=".venv")
+
+    def found(folder: str) -> Path:
+        interpreter = find_interpreter(top, None, folder=folder)
+        assert interpreter is not None
+        return interpreter.path
+
+    assert found("api") == found("api/api") == top / "api" / ".venv" / "bin" / "python"
+    assert found("web") == found("") == top / ".venv" / "bin" / "python"
+    assert find_interpreter(top, ".venv", folder="api").path == top / ".venv" / "bin" / "python"
+    services.environment(at="../uv-env")
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "uv").write_text(
+        f"#!/bin/sh\n[ $(basename $PWD) = web ] && echo {top.parent}/uv-env/bin/python\n"
+    )
+    (tmp_path / "tools" / "uv").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'tools'}:/usr/bin:/bin")
+    (top / "web" / "uv.lock").write_text("")
+    assert found("web/app") == top.parent / "uv-env" / "bin" / "python", "a tool is asked in the folder of its lock"
+
+
+def test_a_tracked_environment_below_the_top_is_not_used(services: Any) -> None:
+    for arguments in (["init", "-q"], ["add", "-f", "api/.venv/pyvenv.cfg"]):
+        subprocess.run(["git", *arguments], cwd=services.checkout, check=True)
+    interpreter = find_interpreter(services.checkout, None, folder="api")
+    assert interpreter is None or interpreter.origin == "PATH"
+
+
+async def test_new_tests_of_a_service_run_in_its_folder_with_its_environment(services: Any) -> None:
+    test = "import os, sys\nfrom api.money import half\n\n\ndef test_half():\n    assert half(5) == 2\n    assert half(8) == 4\n"
+    test += "    assert os.path.basename(os.getcwd()) == 'api'\n    assert sys.prefix.endswith('api/.venv')\n"
+    judged = await services.judge({"api/tests/test_money.py": test}, files=("api/api/money.py",))
+    assert judged.is_(Verdict.VERIFIED)
+
+
+async def test_a_check_that_lacks_a_module_names_the_python_of_path(services: Any) -> None:
+    test = "def test_half():\n    from api.money import half\n    assert half(5) == 2\n"
+    judged = await services.judge({"web/test_money.py": test}, files=("web/app/x.py",))
+    assert judged.is_(Verdict.CHECKS_FAILED)
+    assert "found on PATH. If the project has another one, name its Python" in judged.only.output_tail
+
+
 def test_an_interpreter_inside_the_tree_is_never_taken(empty_project: Any, tmp_path: Path) -> None:
     tree = tmp_path / "trees" / "1"
     tree.mkdir(parents=True)
@@ -251,6 +339,19 @@ async def test_a_broken_interpreter_is_reported_and_nothing_is_verified(project:
     judged = await project.judge({"test_calc.py": TEST})
     assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_CHECKS)
     assert "does not start" in judged.notes
+
+
+def test_an_interpreter_that_is_too_old_is_named(tmp_path: Path) -> None:
+    program = interpreter._DESCRIBE.replace("(3, 7)", "(99,)")
+    version = "{}.{}".format(*sys.version_info[:2])
+    printed = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+    assert json.loads(printed) == {"old": version}
+    old = tmp_path / "python"
+    old.write_text(f"#!/bin/sh\necho '{printed}'\n")
+    old.chmod(0o755)
+    with pytest.raises(UnderstudyError, match=f"is Python {version}. Tests run with 3.7 or later") as caught:
+        describe(interpreter.Interpreter(old, ".venv"), neutral=tmp_path)
+    assert caught.value.kind is ErrorKind.ENVIRONMENT
 
 
 def test_an_interpreter_describes_itself(empty_project: Any, tmp_path: Path) -> None:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 from pathlib import Path, PurePosixPath
 from typing import Any
+
+from understudy.judge.project.missing_modules import NAME_PYTHON
 
 from .confined_runs import ConfinedRuns, Stop
 from .module_tests import SEARCH_SECONDS, ModuleTests
 
 _NEEDS = """
 import sys
+if sys.version_info < (3, 8):
+    print("old %d.%d" % sys.version_info[:2])
+    sys.exit()
 from importlib.util import find_spec
 print(*[name for name in ("pytest", "hypothesis") if find_spec(name) is None])
 print("shared" if sys.prefix in (sys.base_prefix, sys.argv[1]) else "own")
@@ -26,18 +32,29 @@ def emit(kind: str, **fields: Any) -> None:
     sys.stdout.flush()
 
 
-def has_hypothesis(confinement: ConfinedRuns, root: Path) -> bool:
-    """Return whether Hypothesis is installed; raise ``tool_missing`` when pytest is not."""
+def has_hypothesis(confinement: ConfinedRuns, root: Path, *, on_path: bool = False) -> bool:
+    """Return whether Hypothesis is installed; raise ``tool_missing`` without pytest, ``environment`` without 3.8.
+
+    ``on_path``: the interpreter is the first on PATH, which need not be the project's.
+    """
     printed = confinement.run_python("-c", _NEEDS, sys.prefix, seconds=60)
     missing = "pytest" if printed is None else printed
+    if missing.startswith("old "):
+        raise Stop(
+            "environment",
+            f"The project's interpreter {confinement.python} is Python {missing.split()[1]}. The ghostwriter needs "
+            "3.8 or later.",
+            f"Create an environment with a newer Python, or {NAME_PYTHON}.",
+        )
     if "pytest" in missing:
+        other = f"If it is not the project's, {NAME_PYTHON}."
         install = "pip install pytest hypothesis"
-        hint = f"Install it there: {confinement.python} -m {install}"
-        if "shared" in missing:
+        hint = f"Install it there: {confinement.python} -m {install}. {other}"
+        if on_path or "shared" in missing:
             # Many systems refuse to install into their own Python, and ours is not the project's.
             editable = "-e . " if any((root / name).is_file() for name in ("pyproject.toml", "setup.py")) else ""
             make = f"python3 -m venv .venv && .venv/bin/python -m {install.replace('install ', f'install {editable}')}"
-            hint = f"Create an environment for the project, and install there what it needs: {make}"
+            hint = f"Create an environment for the project, and install there what it needs: {make}. {other}"
         raise Stop(
             "tool_missing",
             f"The ghostwriter needs pytest in the project's environment ({confinement.python}).",
@@ -46,17 +63,18 @@ def has_hypothesis(confinement: ConfinedRuns, root: Path) -> bool:
     return "hypothesis" not in missing
 
 
-def work(root: Path, name: str, confinement: ConfinedRuns, seconds: float) -> str:
-    """Write the tests of one file and return a summary."""
-    path = PurePosixPath(name)
+def work(name: str, confinement: ConfinedRuns, options: argparse.Namespace) -> str:
+    """Write the tests of one file of the repository, and return a summary."""
+    root = confinement.root
+    path = PurePosixPath(os.path.relpath(name, options.project))
     if path.suffix != ".py" or path.is_absolute() or ".." in path.parts or not (root / path).is_file():
         raise Stop(
             "input_empty",
             f"{name} is not a Python file of this project.",
             "The ghostwriter writes tests for Python modules only.",
         )
-    job = ModuleTests(root, path, confinement, emit, seconds)
-    hypothesis = has_hypothesis(confinement, root)
+    job = ModuleTests(root, path, confinement, emit, options.seconds)
+    hypothesis = has_hypothesis(confinement, root, on_path=options.on_path)
     if not hypothesis:
         emit(
             "note",
@@ -65,6 +83,7 @@ def work(root: Path, name: str, confinement: ConfinedRuns, seconds: float) -> st
         )
     target, report = job.run(hypothesis=hypothesis)
     if target is not None:
+        target = options.project / target
         emit("file", path=target.as_posix(), change="added")
     return report.text(target)
 
@@ -74,6 +93,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="ghostwriter", description="Write tests that record what a module does.")
     parser.add_argument("--python", default=sys.executable, help="the project's interpreter")
     parser.add_argument("--import-path", action="append", help="folder that checks put first on the import path")
+    parser.add_argument("--on-path", action="store_true", help="that is the first one on PATH")
+    parser.add_argument("--project", default=".", help="folder of the files' project, where its tests are run")
     parser.add_argument("--seconds", type=float, default=SEARCH_SECONDS, help="limit of the search, for each file")
     parser.add_argument("files", nargs="+", help="Python files, relative to the current folder")
     arguments = parser.parse_args()
@@ -81,9 +102,10 @@ def main() -> int:
     emit("usage", costUsd="0")  # it uses no model
     with tempfile.TemporaryDirectory(prefix="ghostwriter-") as top:
         try:
-            confinement = ConfinedRuns(Path(top), arguments.python, Path.cwd(), arguments.import_path)
+            root = Path.cwd() / arguments.project
+            confinement = ConfinedRuns(Path(top), arguments.python, root, arguments.import_path)
             for name in arguments.files:
-                told.append(work(Path.cwd(), name, confinement, arguments.seconds))
+                told.append(work(name, confinement, arguments))
                 emit("text", text=told[-1] + "\n")
         except Stop as stop:
             emit("result", ok=False, text="\n".join(told), error=stop.error)

@@ -14,12 +14,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from understudy.judge.project.missing_modules import why_no_tests, why_not_imported
 from understudy.mutants.generate import Mutant, mutants_of
 
 from .choose_examples import Found, Property, choose, choose_properties, merged
 from .confined_runs import ConfinedRuns, Stop
 from .documented import calls_in_tests, documented_examples, names_to_import, nothing_to_test
-from .missing_modules import why_no_tests, why_not_imported
 from .project_layout import ImportPath, choose_name, find_sources, formatters, import_mode, style_of
 from .test_file import Style, TestFunction, write
 

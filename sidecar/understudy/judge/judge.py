@@ -25,6 +25,7 @@ from understudy.judge.mutation.mutation_evidence import MutationEvidence, Mutati
 from understudy.judge.mutation.planning import MutantSample
 from understudy.judge.outcomes.observations import Observed, OutcomeCache, function_of, newly_red
 from understudy.judge.places.place_evidence import ChangedPlaces
+from understudy.judge.project.interpreter import project_folder
 from understudy.judge.runs import repeated_runs, runner_registry
 from understudy.judge.runs.check_run import (
     CheckContext,
@@ -137,6 +138,8 @@ class _Judge:
         self._tree = request.tree
         self._scratch = scratch
         self._temporary = temporary
+        self._project = ""
+        """The folder of the Python project, relative to the worktree."""
         self._setting: CheckContext
         self._record: EvidenceRecord
         self._findings: ResultFindings
@@ -253,9 +256,15 @@ class _Judge:
             linked=tuple(request.linked),
         )
         if request.checks or self._writes_tests:
-            setting, note = with_interpreter(setting, request.interpreter)
+            self._project = project_folder(request.workspace, self._places_of_project())
+            setting, note = with_interpreter(setting, request.interpreter, self._project)
             self._pending += [note] if note else []
         return setting
+
+    def _places_of_project(self) -> list[str]:
+        """Return what shows which project of the workspace this is about."""
+        changed = [path for _, path in self._changes if path.endswith(".py")]
+        return list(self._request.files) or changed or [check.cwd or "" for check in self._request.checks]
 
     def _prepare_judges(self) -> None:
         request = self._request
@@ -315,6 +324,7 @@ class _Judge:
                 self._tree.path,
                 self._read_head,
                 self._read_base,
+                project=self._project,
                 has_python=facts is not None,
                 has_pytest=facts is not None and facts.has_pytest,
                 has_pytest_cov=facts is not None and facts.has_pytest_cov,

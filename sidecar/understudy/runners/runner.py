@@ -103,6 +103,10 @@ class ProjectPython(msgspec.Struct, frozen=True):
     executable: str
     import_path: list[str] = msgspec.field(default_factory=list)
     """The folders that come first on its import path."""
+    folder: str = ""
+    """The folder of the project, relative to the worktree: where its tests are run."""
+    on_path: bool = False
+    """Whether it is the first one on PATH, which need not be the project's."""
 
 
 class Relay(Protocol):

@@ -11,7 +11,9 @@ import pytest
 
 from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
+from understudy.engine.planning.plan import plan
 from understudy.frontends.cli.output import output
+from understudy.model.delegation.delegations import StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 
@@ -37,6 +39,19 @@ def preview(project: Path, **params: Any) -> str:
 
 def lines(first: int, last: int, character: int = 0) -> dict[str, Any]:
     return {"start": {"line": first, "character": 0}, "end": {"line": last, "character": character}}
+
+
+@pytest.mark.parametrize(("named", "noted"), [("services", True), (".", False), (None, False)])
+def test_a_folder_of_the_workspace_is_not_named_as_the_workspace_silently(
+    project: Path, named: str | None, *, noted: bool
+) -> None:
+    (project / "services").mkdir()
+    params = StartParams(
+        recipe="tests", files=[str(project / "a.py")], workspace=None if named is None else str(project / named)
+    )
+    notes = plan(params, {}, project, only_look=True).draft.notes
+    whole = [f"The workspace is the whole repository {project}: services is a folder of it."]
+    assert notes == (whole if noted else [])
 
 
 @pytest.mark.parametrize("recipe", ["implement", "ask", "docs"])

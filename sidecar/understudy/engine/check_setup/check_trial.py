@@ -27,6 +27,7 @@ from understudy.git.base import capture
 from understudy.git.object_store import ObjectStore
 from understudy.git.worktree import cleanup, extra_files, worktree
 from understudy.journal import delegation_folder
+from understudy.judge.project.interpreter import project_folder
 from understudy.judge.runs.check_run import DEFAULT_TIMEOUT_SECONDS, CheckContext, run_once, with_interpreter
 from understudy.judge.runs.runner_registry import RUNNERS, PreparedCheck
 from understudy.judge.test_runners.shared.test_runner import Project, ProposedCheck
@@ -103,7 +104,8 @@ async def _try(request: CheckTrialRequest) -> CheckTrial:
             mark=mark,
             limits=limits_of(request.program_limits),
         )
-        setting, note = with_interpreter(setting, request.interpreter)
+        project = project_folder(workspace, [request.check.cwd or ""])
+        setting, note = with_interpreter(setting, request.interpreter, project)
         outcome = await run_once(PreparedCheck(check=request.check), setting)
         notes += _missing_modules(outcome.output, workspace, tree)
         if not outcome.started:

@@ -213,6 +213,8 @@ def plan(
     start_options.refuse_checkout(params, delegator, recipe, rounds)
     start_options.check_named_fallback(params, delegator.name)
     held, notes = start_options.limits_for(params, delegator, supported, configuration.limits)
+    if params.workspace is not None and (named := repository.require_path(params.workspace).resolve()) != workspace:
+        notes.append(f"The workspace is the whole repository {workspace}: {named.name} is a folder of it.")
     for path in [*files, *context]:
         if path not in unsaved and not (workspace / path).is_file():
             raise _missing_file(workspace, path)

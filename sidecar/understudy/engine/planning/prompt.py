@@ -125,12 +125,14 @@ def how_to_run(spec: Spec) -> str:
     Only what is found without starting a program. Hidden checks are left out.
     """
     python = project_python(spec)
-    folders = "src:." if (Path(spec.workspace) / "src").is_dir() else "."
+    folder = python_folder(spec)
+    folders = "src:." if (Path(spec.workspace) / folder / "src").is_dir() else "."
     rows = []
     if python is not None:
+        where = f"in `{folder}`" if folder else "from the top of this repository"
         rows.append(
-            f"Python: `PYTHONPATH={folders} {shlex.quote(str(python))}`, from the top of this repository, so that its "
-            "own code is imported. Install nothing there."
+            f"Python: `PYTHONPATH={folders} {shlex.quote(str(python))}`, {where}, so that its own code is imported. "
+            "Install nothing there."
         )
     for check in [*spec.checks, *spec.fallback_checks]:
         if not check.hidden:
@@ -146,9 +148,18 @@ def project_python(spec: Spec) -> Path | None:
     from understudy.judge.project import interpreter
 
     with contextlib.suppress(UnderstudyError):  # the check that needs it reports it
-        placed = interpreter.placed_interpreter(Path(spec.workspace), spec.interpreter)
+        placed = interpreter.placed_interpreter(Path(spec.workspace), spec.interpreter, folder=python_folder(spec))
         return None if placed is None else placed.path
     return None
+
+
+def python_folder(spec: Spec) -> str:
+    """Return the folder of the Python project that a delegation is about, relative to the workspace."""
+    from understudy.judge.project import interpreter
+
+    return interpreter.project_folder(
+        Path(spec.workspace), [os.fsdecode(path_quoting.unquote(path)) for path in spec.files]
+    )
 
 
 def build(

@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from understudy.engine.planning.prompt import python_folder
 from understudy.engine.running.run_context import RunContext
 from understudy.journal import editor_saves
 from understudy.judge.project.interpreter import find_interpreter
@@ -144,7 +145,8 @@ class OutsideWatch:
         )
 
     def _find_environment(self, tree: Path | None) -> list[Path]:
-        interpreter = find_interpreter(Path(self._spec.workspace), self._spec.interpreter, tree=tree)
+        spec = self._spec
+        interpreter = find_interpreter(Path(spec.workspace), spec.interpreter, tree=tree, folder=python_folder(spec))
         return environment_of(interpreter.path if interpreter is not None else None)
 
     def _note(self, text: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from understudy.config import locality
 from understudy.config.trust import records
 from understudy.engine.bases import base_recorder
-from understudy.engine.planning.prompt import FILE_BYTES, how_to_run, project_python, prompt_for
+from understudy.engine.planning.prompt import FILE_BYTES, how_to_run, project_python, prompt_for, python_folder
 from understudy.engine.queueing import launcher
 from understudy.engine.running.outside_watch import OutsideWatch
 from understudy.engine.running.run_context import RunContext
@@ -216,12 +216,14 @@ def _as_it_is(worktree: DelegationWorktree, path: str) -> bytes | None:
 def interpreter_of(spec: Spec, folder: Folder, worktree: DelegationWorktree) -> ProjectPython | None:
     """Return the project's Python as the checks of the result will start it."""
     tree = worktree.agent_path
+    place = python_folder(spec)
     project = interpreter.project_python(
-        Path(spec.workspace), spec.interpreter, tree=tree, scratch=folder.path / "python"
+        Path(spec.workspace), spec.interpreter, tree=tree, scratch=folder.path / "python", folder=place
     )
     if project is None:
         return None
-    return ProjectPython(project.facts.executable, interpreter.first_imports(project.plan, project.shadows, tree))
+    first = interpreter.first_imports(project.plan, project.shadows, tree)
+    return ProjectPython(project.facts.executable, first, place, on_path=project.facts.origin == "PATH")
 
 
 def log_of(path: Path, number: int) -> Path:

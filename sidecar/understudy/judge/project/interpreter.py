@@ -17,11 +17,14 @@ import os
 import re
 import shutil
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
+from understudy.git import repository
+from understudy.git.command import git_output
+from understudy.judge.project.missing_modules import NAME_PYTHON
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process.call_checks import base_environment
 from understudy.process.program_spec import OWN, Program
@@ -37,9 +40,25 @@ _ASK_BYTES = 8 * 1024 * 1024
 """The output of an interpreter contains its editable finders, a few kilobytes each."""
 
 _ELF = b"\x7fELF"
+_ENVIRONMENTS: tuple[Literal[".venv", "venv"], ...] = (".venv", "venv")
+_LOCKS = ("uv.lock", "poetry.lock", "pdm.lock", "hatch.toml")
+"""Files that show that a tool makes the environment of the folder."""
+_PYTEST_SETTINGS = {
+    **dict.fromkeys(("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml"), b""),
+    "pyproject.toml": b"[tool.pytest",
+    "tox.ini": b"[pytest]",
+    "setup.cfg": b"[tool:pytest]",
+}
+"""File → what it contains if pytest takes its folder for that of the project."""
+_PROJECTS = ("pyproject.toml", "setup.py", "setup.cfg")
 
+OLDEST = (3, 7)
+"""The oldest Python in which the probe of checks runs."""
 _DESCRIBE = """
 import sys
+if sys.version_info < (3, 7):
+    sys.stdout.write('{"old": "%d.%d"}' % tuple(sys.version_info[:2]))
+    sys.exit()
 del sys.path[0]
 import importlib.util, json, os, pkgutil, re, sysconfig
 hooks = {}
@@ -102,6 +121,8 @@ class InterpreterFacts:
     """Folders of the environment, not of the project."""
     has_pytest: bool
     has_pytest_cov: bool = False
+    origin: Origin = "configured"
+    """How the interpreter was found."""
     hooks: Mapping[str, str] = field(default_factory=dict)
     """Modules that ``.pth`` files import: name → source."""
     modules: frozenset[str] = frozenset()
@@ -128,36 +149,76 @@ class ProjectEnvironment:
     """The folder with the modules of ``plan.shadows``."""
 
 
-def project_python(workspace: Path, configured: str | None, *, tree: Path, scratch: Path) -> ProjectEnvironment | None:
-    """Find the interpreter for ``tree`` and how it imports from there; None if there is no Python.
+def project_folder(workspace: Path, places: Iterable[str]) -> str:
+    """Return the folder of the Python project that files or folders of a workspace belong to; empty for the top.
+
+    That is the nearest folder, upwards, with an environment of its own or settings for pytest. If no folder has either,
+    it is the nearest one with a ``pyproject.toml`` or the like. What belongs to several projects is run from the top.
+    Among files of several languages, those of Python count.
+    """
+    named = list(places)
+    folders = {_project_of(workspace, place) for place in [p for p in named if p.endswith(".py")] or named}
+    return folders.pop() if len(folders) == 1 else ""
+
+
+def _project_of(workspace: Path, place: str) -> str:
+    around = [PurePosixPath(place), *PurePosixPath(place).parents]
+    for shows in (_is_set_up, _is_project):
+        for folder in around:
+            if shows(workspace / folder):
+                return "" if folder == PurePosixPath() else folder.as_posix()
+    return ""
+
+
+def _is_set_up(folder: Path) -> bool:
+    return (
+        any(_executable(folder / name) for name in _ENVIRONMENTS)
+        or any((folder / name).is_file() for name in _LOCKS)
+        or any((folder / name).is_file() and mark in _content(folder / name) for name, mark in _PYTEST_SETTINGS.items())
+    )
+
+
+def _is_project(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in _PROJECTS)
+
+
+def project_python(
+    workspace: Path, configured: str | None, *, tree: Path, scratch: Path, folder: str = ""
+) -> ProjectEnvironment | None:
+    """Find the interpreter for a project's ``folder`` of ``tree`` and how it imports there; None if there is no Python.
 
     Checks use it, and what writes tests for them. Writes into ``scratch``. Blocks for seconds; raises what
     ``find_interpreter`` and ``describe`` raise.
     """
-    python = find_interpreter(workspace, configured, tree=tree)
+    python = find_interpreter(workspace, configured, tree=tree, folder=folder)
     if python is None:
         return None
     neutral = scratch / "neutral"
     neutral.mkdir(parents=True, exist_ok=True)
     facts = describe(python, neutral=neutral)
-    plan = import_locations(facts, workspace, tree)
+    plan = import_locations(facts, workspace, tree, folder)
     return ProjectEnvironment(facts=facts, plan=plan, shadows=write_shadows(plan, scratch / "shadows"))
 
 
-def find_interpreter(workspace: Path, configured: str | None, *, tree: Path | None = None) -> Interpreter | None:
+def find_interpreter(
+    workspace: Path, configured: str | None, *, tree: Path | None = None, folder: str = ""
+) -> Interpreter | None:
     """Return the project's interpreter: configured, ``.venv``/``venv``, uv, poetry, pdm, hatch, then ``PATH``.
 
+    The environment that is nearest to ``folder``, from there up to the workspace, is taken.
     An interpreter inside ``tree`` is never used: an agent could have put it there. Return None if there is no Python.
     Blocks while a project tool or a shim runs (at most 30 s each; milliseconds if there is a ``.venv``).
     Raise ``config_invalid`` if the configured interpreter does not exist or is inside ``tree``.
     """
-    placed = placed_interpreter(workspace, configured, tree=tree)
-    if placed is not None:
-        return placed
-    for origin, argv in _tools_of(workspace):
-        candidate = _executable_of_answer(_ask(argv, workspace))
-        if candidate is not None and not _is_inside(candidate, tree):
-            return Interpreter(candidate, origin)
+    if configured:
+        return placed_interpreter(workspace, configured, tree=tree)
+    for place in _upwards(workspace, folder):
+        if (placed := _placed_in(place, workspace, tree)) is not None:
+            return placed
+        for origin, argv in _tools_of(place):
+            candidate = _executable_of_answer(_ask(argv, place))
+            if candidate is not None and not _is_inside(candidate, tree):
+                return Interpreter(candidate, origin)
     for name in ("python3", "python"):
         on_path = shutil.which(name)
         if on_path is None or _is_inside(Path(on_path), tree):
@@ -172,8 +233,10 @@ def find_interpreter(workspace: Path, configured: str | None, *, tree: Path | No
     return None
 
 
-def placed_interpreter(workspace: Path, configured: str | None, *, tree: Path | None = None) -> Interpreter | None:
-    """Return the interpreter that is configured, or in ``.venv`` or ``venv``: those found without running a program.
+def placed_interpreter(
+    workspace: Path, configured: str | None, *, tree: Path | None = None, folder: str = ""
+) -> Interpreter | None:
+    """Return the interpreter that is configured, or in ``.venv`` or ``venv``: those found without starting a Python.
 
     Raise ``config_invalid`` as ``find_interpreter`` does.
     """
@@ -186,21 +249,45 @@ def placed_interpreter(workspace: Path, configured: str | None, *, tree: Path | 
                 hint="Set it to the environment's Python executable, or to the environment's folder.",
             )
         return Interpreter(chosen, "configured")
-    for folder in (".venv", "venv"):
-        candidate = _executable(workspace / folder)
-        if candidate is not None and not _is_inside(candidate, tree):
-            return Interpreter(candidate, ".venv" if folder == ".venv" else "venv")
+    found = (_placed_in(place, workspace, tree) for place in _upwards(workspace, folder))
+    return next((interpreter for interpreter in found if interpreter is not None), None)
+
+
+def _upwards(workspace: Path, folder: str) -> Iterator[Path]:
+    """Yield a folder of the workspace and those around it, the workspace last."""
+    for place in dict.fromkeys([PurePosixPath(folder), *PurePosixPath(folder).parents]):
+        yield workspace / place
+
+
+def _placed_in(folder: Path, workspace: Path, tree: Path | None) -> Interpreter | None:
+    for name in _ENVIRONMENTS:
+        candidate = _executable(folder / name)
+        if candidate is None or _is_inside(candidate, tree):
+            continue
+        # Trust covers the tracked programs at the top: what git tracks deeper may come with a pull.
+        if folder == workspace or not _is_tracked(workspace, folder / name):
+            return Interpreter(candidate, name)
     return None
+
+
+def _is_tracked(workspace: Path, folder: Path) -> bool:
+    git_dir = repository.locate(workspace).git_dir
+    if git_dir is None or not (git_dir / "index").is_file():
+        return False
+    path = folder.relative_to(workspace)
+    return bool(git_output("ls-files", "-z", "--", path, git_dir=git_dir, work_tree=workspace, index=git_dir / "index"))
 
 
 def describe(interpreter: Interpreter, *, neutral: Path) -> InterpreterFacts:
     """Run the interpreter in the empty folder ``neutral`` to get its facts.
 
-    Blocks while a Python starts. Raise ``tool_crashed`` if it prints no valid output.
+    Blocks while a Python starts. Raise ``tool_crashed`` if it prints no valid output, ``environment`` if it is too old.
     """
     answer = _ask([str(interpreter.path), "-c", _DESCRIBE], neutral)
     try:
         facts: dict[str, Any] = json.loads((answer or "").strip().rpartition("\n")[2])
+        if "old" in facts:
+            raise _too_old(interpreter, facts["old"])
         return InterpreterFacts(
             executable=facts["executable"] or str(interpreter.path),
             version=tuple(facts["version"]),
@@ -208,6 +295,7 @@ def describe(interpreter: Interpreter, *, neutral: Path) -> InterpreterFacts:
             prefixes=(*facts["prefixes"], *facts["libraries"]),
             has_pytest=facts["has_pytest"],
             has_pytest_cov=facts["has_pytest_cov"],
+            origin=interpreter.origin,
             hooks=facts["hooks"],
             modules=frozenset(facts["modules"]),
         )
@@ -215,21 +303,29 @@ def describe(interpreter: Interpreter, *, neutral: Path) -> InterpreterFacts:
         raise UnderstudyError(
             ErrorKind.TOOL_CRASHED,
             f"The project's interpreter {interpreter.path} ({interpreter.origin}) does not start.",
-            hint="Recreate the project's environment, or configure another interpreter.",
+            hint=f"Recreate the project's environment, or {NAME_PYTHON}.",
         ) from error
 
 
-def import_locations(facts: InterpreterFacts, workspace: Path, tree: Path) -> ImportPlan:
+def _too_old(interpreter: Interpreter, version: str) -> UnderstudyError:
+    return UnderstudyError(
+        ErrorKind.ENVIRONMENT,
+        f"The project's interpreter {interpreter.path} ({interpreter.origin}) is Python {version}. Tests run with "
+        f"{OLDEST[0]}.{OLDEST[1]} or later.",
+        hint=f"Create an environment with a newer Python, or {NAME_PYTHON}.",
+    )
+
+
+def import_locations(facts: InterpreterFacts, workspace: Path, tree: Path, folder: str = "") -> ImportPlan:
     """Return how to import from ``tree`` everything that the interpreter imports from the user's checkout.
 
-    If the project has a ``src`` folder of packages, that folder is included even if the project is not installed as
-    editable. Otherwise, a copy that was installed earlier would be tested.
+    If the project in ``folder`` has a ``src`` folder of packages, that folder is included even if the project is not
+    installed as editable. Otherwise, a copy that was installed earlier would be tested.
     """
     checkout = Checkout(workspace, facts.prefixes)
     paths = mapped_paths(facts.import_path, checkout, tree)
-    source = tree / "src"
-    is_project = any((tree / name).is_file() for name in ("pyproject.toml", "setup.py", "setup.cfg"))
-    if is_project and not (source / "__init__.py").exists() and any(source.glob("*/__init__.py")):
+    source = tree / folder / "src"
+    if _is_project(tree / folder) and not (source / "__init__.py").exists() and any(source.glob("*/__init__.py")):
         paths = list(dict.fromkeys([*paths, str(source)]))
     return ImportPlan(paths=tuple(paths), shadows=shadowed(facts.hooks, checkout, tree))
 
@@ -309,18 +405,26 @@ def _is_inside(path: Path, tree: Path | None) -> bool:
     return any(place.is_relative_to(root) for place in places for root in roots)
 
 
-def _tools_of(workspace: Path) -> list[tuple[Origin, list[str]]]:
-    """Return the commands of the installed project tools that this workspace uses."""
+def _content(file: Path) -> bytes:
     try:
-        project = tomllib.loads((workspace / "pyproject.toml").read_text(encoding="utf-8"))
+        with file.open("rb") as stream:
+            return stream.read(_ASK_BYTES)
+    except OSError:
+        return b""
+
+
+def _tools_of(folder: Path) -> list[tuple[Origin, list[str]]]:
+    """Return the commands of the installed project tools that the project in a folder uses."""
+    try:
+        project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         project = {}
     tools = project.get("tool", {}) if isinstance(project.get("tool", {}), dict) else {}
     marked: list[tuple[Origin, bool, list[str]]] = [
-        ("uv", (workspace / "uv.lock").is_file(), ["python", "find", "--no-python-downloads"]),
-        ("poetry", (workspace / "poetry.lock").is_file() or "poetry" in tools, ["env", "info", "--executable"]),
-        ("pdm", (workspace / "pdm.lock").is_file() or "pdm" in tools, ["info", "--python"]),
-        ("hatch", (workspace / "hatch.toml").is_file() or "envs" in _table(tools, "hatch"), ["env", "find"]),
+        ("uv", (folder / "uv.lock").is_file(), ["python", "find", "--no-python-downloads"]),
+        ("poetry", (folder / "poetry.lock").is_file() or "poetry" in tools, ["env", "info", "--executable"]),
+        ("pdm", (folder / "pdm.lock").is_file() or "pdm" in tools, ["info", "--python"]),
+        ("hatch", (folder / "hatch.toml").is_file() or "envs" in _table(tools, "hatch"), ["env", "find"]),
     ]
     return [
         (origin, [program, *arguments])

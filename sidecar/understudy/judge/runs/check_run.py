@@ -19,6 +19,7 @@ from understudy.judge.outcomes.observations import Counts, Observed, ProbeReport
 from understudy.judge.outcomes.probe import ProbeOptions, ReportChannel, add_probe, write_probe
 from understudy.judge.project import interpreter
 from understudy.judge.project.interpreter import Checkout, ImportPlan, InterpreterFacts, check_environment
+from understudy.judge.project.missing_modules import NAME_PYTHON
 from understudy.judge.runs.judged_tree import Change, JudgedTree, hidden_files_placed
 from understudy.judge.runs.runner_registry import (
     RUNNERS,
@@ -170,10 +171,17 @@ class ResultToJudge:
     """Patterns of test files that the project's configuration adds."""
 
 
-def with_interpreter(setting: CheckContext, configured: str | None) -> tuple[CheckContext, str | None]:
-    """Add the project's Python environment, if there is one; also return why it cannot be used. Blocks for seconds."""
+def with_interpreter(
+    setting: CheckContext, configured: str | None, folder: str = ""
+) -> tuple[CheckContext, str | None]:
+    """Add the Python environment of the project in ``folder``, if there is one; also return why it cannot be used.
+
+    Blocks for seconds.
+    """
     try:
-        python = interpreter.project_python(setting.workspace, configured, tree=setting.tree, scratch=setting.scratch)
+        python = interpreter.project_python(
+            setting.workspace, configured, tree=setting.tree, scratch=setting.scratch, folder=folder
+        )
     except UnderstudyError as error:
         return setting, f"{error.message} {error.hint or ''}".strip()
     if python is None:
@@ -289,6 +297,8 @@ async def run_once(
     elif completed.code == 0 and not bare:
         reason = _why_red(plan, report, counts, collect_only=collect_only)
     text = tail(completed.stdout, completed.stderr)
+    if reason is None and completed.code != 0:
+        reason = _other_python(plan, setting.facts, text)
     green = completed.code == 0 and reason is None
     return CheckOutcome(
         argv=argv,
@@ -389,7 +399,7 @@ def expanded(plan: PreparedCheck, setting: CheckContext, report_folder: Path) ->
         raise UnderstudyError(
             ErrorKind.TOOL_MISSING,
             "The project has no Python interpreter.",
-            hint="Create the project's environment (.venv), or configure its interpreter.",
+            hint=f"Create the project's environment (.venv), or {NAME_PYTHON}.",
         )
     python = setting.facts.executable if setting.facts is not None else ""
     folder = working_folder(plan.check, setting.tree)
@@ -437,6 +447,14 @@ def _why_red(plan: PreparedCheck, report: ProbeReport, counts: Counts | None, *,
     if counts.passed == 0:
         return "No test passed." if not counts.skipped else f"No test passed: all {counts.skipped} were skipped."
     return None
+
+
+def _other_python(plan: PreparedCheck, facts: InterpreterFacts | None, text: str) -> str | None:
+    """Return which Python lacked a module, if it is not the project's own for certain."""
+    uses_it = any(PYTHON_SLOT in argument for argument in plan.check.argv)
+    if facts is None or facts.origin != "PATH" or not uses_it or "No module named" not in text:
+        return None
+    return f"The tests ran with {facts.executable}, found on PATH. If the project has another one, {NAME_PYTHON}."
 
 
 def _not_started(argv: Sequence[str], error: UnderstudyError) -> CheckOutcome:

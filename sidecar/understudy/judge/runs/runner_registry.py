@@ -198,13 +198,15 @@ def detect(
     read: Read,
     read_base: Read,
     *,
+    project: str = "",
     has_python: bool,
     has_pytest: bool,
     has_pytest_cov: bool,
 ) -> Detected:
     """Return a check for each language in which the result added or changed test files.
 
-    ``read`` and ``read_base`` read files of the result and of its base. ``has_pytest`` and ``has_pytest_cov``: the
+    ``read`` and ``read_base`` read files of the result and of its base. ``project`` is the folder of the Python project
+    that the result is about. ``has_pytest`` and ``has_pytest_cov``: the
     project's interpreter can import it.
     """
     new = NewTests(
@@ -212,6 +214,7 @@ def detect(
         tree=tree,
         read=read,
         read_base=read_base,
+        project=project,
         has_python=has_python,
         has_pytest=has_pytest,
         has_pytest_cov=has_pytest_cov,
@@ -223,7 +226,7 @@ def detect(
             continue
         answer = runner.check_new(new)
         if isinstance(answer, NewTestsCheck):
-            check = Check(name=f"tests-{runner.name}", argv=answer.argv)
+            check = Check(name=f"tests-{runner.name}", argv=answer.argv, cwd=answer.folder or None)
             plans[runner.language] = PreparedCheck(
                 check=check, kind=runner.name, tests=tuple(answer.tests), builtin=True, uses_tests=True
             )

@@ -11,6 +11,7 @@ from typing import Any
 
 from understudy.judge.outcomes.observations import ESCAPES
 from understudy.judge.project.command_lines import Read
+from understudy.judge.project.missing_modules import NAME_PYTHON
 from understudy.judge.test_runners.shared.test_runner import (
     PYTHON_SLOT,
     TESTS_SLOT,
@@ -106,9 +107,11 @@ def _check_new(new: NewTests) -> NewTestsCheck | str | None:
     if not new.has_pytest:
         return (
             "The new Python tests were not run: the project's interpreter does not have pytest. "
-            "Install pytest in the project's environment."
+            f"Install pytest in the project's environment, or {NAME_PYTHON}."
         )
-    configuration = _configuration(new.read)
+    folder = new.project if all(path.startswith(f"{new.project}/") for path in tests) else ""
+    below = f"{folder}/" if folder else ""
+    configuration = _configuration(lambda name: new.read(below + name))
     if not new.has_pytest_cov and any(
         re.match(r"pytest[-_]cov\b", word) for word in _words(configuration.get("required_plugins", ""))
     ):
@@ -118,13 +121,14 @@ def _check_new(new: NewTests) -> NewTestsCheck | str | None:
         )
     options_of_project = _words(configuration.get("addopts", ""))
     options = _options_without_coverage(options_of_project, has_pytest_cov=new.has_pytest_cov)
-    if options[:1] == ["-o"] and options_of_project != _words(_configuration(new.read_base).get("addopts", "")):
+    before = _configuration(lambda name: new.read_base(below + name)).get("addopts", "")
+    if options[:1] == ["-o"] and options_of_project != _words(before):
         # Options in the command would hide from the comparison with the base that the result changes them.
         return (
             "The new Python tests were not run: the result changes the project's options for pytest, and they need "
             "pytest-cov, which its interpreter does not have. Install pytest-cov in the project's environment."
         )
-    return NewTestsCheck(argv=[PYTHON_SLOT, "-m", "pytest", *options, TESTS_SLOT], tests=tests)
+    return NewTestsCheck(argv=[PYTHON_SLOT, "-m", "pytest", *options, TESTS_SLOT], tests=tests, folder=folder)
 
 
 def _options_without_coverage(words: Sequence[str], *, has_pytest_cov: bool) -> list[str]:

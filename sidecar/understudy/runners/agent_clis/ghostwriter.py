@@ -36,6 +36,8 @@ class Runner:
         project_python = await asyncio.to_thread(task.interpreter) if task.interpreter is not None else None
         python = project_python or ProjectPython(sys.executable)
         paths = [f"--import-path={folder}" for folder in python.import_path]
-        argv = [sys.executable, "-I", "-m", AGENT, "--python", python.executable, *paths, "--", *task.files]
+        argv = [sys.executable, "-I", "-m", AGENT, "--python", python.executable, *paths]
+        argv += [*([f"--project={python.folder}"] if python.folder else []), *(["--on-path"] if python.on_path else [])]
+        argv += ["--", *task.files]
         source = JsonLinesSource(task, Command(argv=argv, cwd=task.worktree), EventLines())
         return await driver.drive(task, emit, source)

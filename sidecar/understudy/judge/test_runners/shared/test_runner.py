@@ -130,6 +130,8 @@ class NewTests:
     read: Read
     """Reads files of the result."""
     read_base: Read
+    project: str
+    """The folder of the Python project."""
     has_python: bool
     """The project has an interpreter. The next ones: which can import it."""
     has_pytest: bool
@@ -142,6 +144,8 @@ class NewTestsCheck:
 
     argv: list[str]
     tests: Sequence[str]
+    folder: str = ""
+    """Where it runs, relative to the tree; the tests are relative to the tree, too."""
 
 
 @dataclass(frozen=True, kw_only=True)

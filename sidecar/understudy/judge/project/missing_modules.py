@@ -5,12 +5,13 @@ from __future__ import annotations
 import configparser
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .project_layout import toml_of
-
+NAME_PYTHON = 'name its Python in .understudy/config.toml: `[environment]` with `python = "PATH"`'
+"""What to do if the wrong interpreter is found, as the end of a sentence."""
 _MISSING = re.compile(r"No module named '([\w.]+)'")
 _IN_TESTS = re.compile(r"^(?:E\s+)?ModuleNotFoundError: (No module named '[\w.]+')", re.MULTILINE)
 _PLACE = re.compile(r"^(\S+\.py):(\d+): in ", re.MULTILINE)
@@ -70,7 +71,10 @@ def _how_to_install(root: Path, module: str, python: str) -> str:
 
 def _declared(root: Path) -> Iterator[tuple[str, str, list[str]]]:
     """Yield the kind (extra, group, file), the name and the lines of each list of requirements."""
-    settings = toml_of(root / "pyproject.toml")
+    try:
+        settings = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))
+    except (OSError, ValueError):
+        settings = {}
     project = settings.get("project")
     extras: Any = project.get("optional-dependencies") if isinstance(project, dict) else None
     for kind, table in (("extra", extras), ("group", settings.get("dependency-groups"))):

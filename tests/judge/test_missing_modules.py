@@ -1,11 +1,11 @@
-"""Test what the ghostwriter says where a module, or what the tests need, is not installed."""
+"""Test what is said where a module, or what the tests need, is not installed."""
 
 import subprocess
 
 import pytest
 from project_python import project_python
 
-from understudy.ghostwriter.missing_modules import why_no_tests, why_not_imported
+from understudy.judge.project.missing_modules import why_no_tests, why_not_imported
 
 NO_NUMPY = "ModuleNotFoundError: No module named 'numpy'"
 PYTHON = "/project/.venv/bin/python"
