@@ -507,6 +507,12 @@ export interface VersionResult {
   protocolVersion: number;
 }
 
+/** What is looked at: a workspace (absent: the caller's folder), and the names of checks (absent: all of them). */
+export interface DoctorParams {
+  workspace?: string | null;
+  only?: string[] | null;
+}
+
 /** The state of this installation. */
 export interface DoctorResult {
   checks: DoctorCheck[];
@@ -3252,7 +3258,7 @@ export interface Requests {
   /** Return the version of Understudy and of its protocol. */
   "understudy/version": { params: NoParams; result: VersionResult };
   /** Check everything that a delegation needs, and return how to fix what is missing. */
-  "understudy/doctor": { params: NoParams; result: DoctorResult };
+  "understudy/doctor": { params: DoctorParams; result: DoctorResult };
   /** Return what runs, what waits for the user, and what was spent today. */
   "understudy/status": { params: WorkspaceParams; result: StatusResult };
   /** Write a commented configuration file with the test runners and agent CLIs that were found. */

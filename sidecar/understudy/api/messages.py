@@ -582,6 +582,13 @@ class DismissParams(IdParams, kw_only=True):
     """Their ids (``JudgedMutant.id``); they must have survived."""
 
 
+class DoctorParams(Strict, kw_only=True):
+    """What is looked at: a workspace (absent: the caller's folder), and the names of checks (absent: all of them)."""
+
+    workspace: str | None = None
+    only: list[str] | None = None
+
+
 class DoctorCheck(Wire, kw_only=True):
     """One finding of the diagnostics."""
 

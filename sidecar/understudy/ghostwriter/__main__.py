@@ -108,6 +108,8 @@ def main() -> int:
                 told.append(work(name, confinement, arguments))
                 emit("text", text=told[-1] + "\n")
         except Stop as stop:
+            if arguments.project != "." and stop.error["kind"] == "environment":
+                stop.error["hint"] = f"In {arguments.project}: {stop.error['hint']}"
             emit("result", ok=False, text="\n".join(told), error=stop.error)
             return 1
     emit("result", ok=True, text="\n".join(told), summary=told[-1])

@@ -15,6 +15,7 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner
+from project_python import project_python
 
 from understudy.api.messages import ListResult
 from understudy.frontends.cli import app
@@ -108,6 +109,35 @@ def test_doctor_says_what_is_missing_for_the_first_delegation(repository: Path) 
     [libraries] = (repository / ".venv").glob("lib/python*/site-packages")
     (libraries / "pytest.py").touch()
     assert "✓ interpreter: " in doctor()
+
+
+def test_trust_and_doctor_say_what_the_tests_of_a_service_need(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = repository / "api"
+    (service / "tests").mkdir(parents=True)
+    (service / "pyproject.toml").write_text('[project.optional-dependencies]\ntest = ["pytest", "numerics-x"]\n')
+    (service / "tests" / "test_a.py").write_text("open('was_run', 'w').close()\nimport numerics_x\n")
+    (repository / ".understudy").mkdir()
+    (repository / ".understudy" / "config.toml").write_text(f'[environment]\npython = "{project_python()}"\n')
+
+    def doctor() -> str:
+        arguments = ["doctor", "--json"]
+        return CliRunner().invoke(app.group, arguments, standalone_mode=False).output
+
+    monkeypatch.chdir(service)
+    assert "interpreter" not in doctor()
+    assert not (service / "was_run").exists(), "no test of an untrusted workspace is loaded"
+    said = run("trust", "--yes")
+    assert (service / "was_run").exists()
+    why = "tests/test_a.py:2 cannot be loaded: numerics_x is not installed in the project's environment."
+    assert re.search(rf"✗ interpreter: Tests in api run with Python \S+ at \S+\. {re.escape(why)}\n", said)
+    hint = f"In api: Install what the project declares: {project_python()} -m pip install -e '.[test]'"
+    assert f"    {hint}\n" in said
+    [found] = [check for check in json.loads(doctor())["checks"] if check["name"] == "interpreter"]
+    assert (found["ok"], found["hint"]) == (False, hint)
+    monkeypatch.chdir(repository)
+    assert "interpreter" not in doctor(), "the top is not a Python project"
 
 
 def test_doctor_says_that_a_project_has_no_python(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from understudy.api import messages
@@ -17,7 +19,7 @@ from understudy.config.loading import loader
 from understudy.files import durable
 from understudy.git import command, repository
 from understudy.journal import change_notifications, delegation_folder, reader
-from understudy.judge.project import interpreter
+from understudy.judge.project import collected_tests, interpreter
 from understudy.model.confinement import Confinement
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import Location, UnderstudyError
@@ -38,12 +40,13 @@ RECENT = 200
 """How many of the newest delegations have their workspaces searched for leftover refs."""
 
 
-def doctor(caller: Caller, params: messages.NoParams) -> messages.DoctorResult:
+def doctor(caller: Caller, params: messages.DoctorParams) -> messages.DoctorResult:
     """Check everything that a delegation needs, and return how to fix what is missing.
 
     A failing check does not stop the others.
     """
-    checks = (
+    folder = caller.folder() if params.workspace is None else repository.require_path(params.workspace)
+    checks: tuple[Callable[[Caller, Path | None], messages.DoctorCheck | None], ...] = (
         _platform,
         _python,
         _git,
@@ -62,17 +65,20 @@ def doctor(caller: Caller, params: messages.NoParams) -> messages.DoctorResult:
     )
     findings: list[messages.DoctorCheck] = []
     for check in checks:
+        name = check.__name__.removeprefix("_")
+        if params.only is not None and name not in params.only:
+            continue
         try:
-            finding = check(caller)
+            finding = check(caller, folder)
         except UnderstudyError as error:
             finding = _found(error.message, ok=False, hint=error.hint)
         except Exception as error:  # a bug in one check must not hide the others
             finding = _found(f"{type(error).__name__}: {error}", ok=False)
         if finding is not None:
-            finding.name = check.__name__.removeprefix("_")
+            finding.name = name
             findings.append(finding)
     with contextlib.suppress(Exception):  # a file of another tool must not hide the checks
-        if (importable := _importable(caller)) is not None:
+        if params.only is None and (importable := _importable(caller)) is not None:
             findings.append(importable)
     return messages.DoctorResult(checks=findings)
 
@@ -94,7 +100,7 @@ def _importable(caller: Caller) -> messages.DoctorCheck | None:
     return messages.DoctorCheck(name="import", ok=True, message=message)
 
 
-def _platform(caller: Caller) -> messages.DoctorCheck:
+def _platform(caller: Caller, _: Path | None) -> messages.DoctorCheck:
     if sys.platform.startswith("linux"):
         return _found("Linux: everything is available.")
     return _found(
@@ -104,15 +110,15 @@ def _platform(caller: Caller) -> messages.DoctorCheck:
     )
 
 
-def _python(caller: Caller) -> messages.DoctorCheck:
+def _python(caller: Caller, _: Path | None) -> messages.DoctorCheck:
     return _found(f"{sys.version.split()[0]} at {sys.executable}")
 
 
-def _git(caller: Caller) -> messages.DoctorCheck:
+def _git(caller: Caller, _: Path | None) -> messages.DoctorCheck:
     return _found("git " + ".".join(map(str, command.version())))
 
 
-def _state(caller: Caller) -> messages.DoctorCheck:
+def _state(caller: Caller, _: Path | None) -> messages.DoctorCheck:
     root = delegation_folder.state_root()
     try:
         with tempfile.NamedTemporaryFile(dir=root):
@@ -129,7 +135,7 @@ def _state(caller: Caller) -> messages.DoctorCheck:
     )
 
 
-def _changes(caller: Caller) -> messages.DoctorCheck:
+def _changes(caller: Caller, _: Path | None) -> messages.DoctorCheck:
     with change_notifications.ChangeListener() as listener:
         change_notifications.notify("doctor")
         received = "doctor" in listener.wait(1.0)
@@ -142,7 +148,7 @@ def _changes(caller: Caller) -> messages.DoctorCheck:
     )
 
 
-def _isolation(caller: Caller) -> messages.DoctorCheck:
+def _isolation(caller: Caller, _: Path | None) -> messages.DoctorCheck:
     import asyncio
 
     async def tried() -> tuple[Confinement, str]:
@@ -166,14 +172,14 @@ def _isolation(caller: Caller) -> messages.DoctorCheck:
     )
 
 
-def _keyring(caller: Caller) -> messages.DoctorCheck:
+def _keyring(caller: Caller, _: Path | None) -> messages.DoctorCheck:
     from understudy.secrets import keys
 
     status = keys.keyring_status()
     return _found(status.message)
 
 
-def _configuration(caller: Caller) -> messages.DoctorCheck:
+def _configuration(caller: Caller, _: Path | None) -> messages.DoctorCheck:
     listed = configuration.delegators(caller, messages.WorkspaceParams())
     problems = list(listed.problems)
     # The problems of a delegator in a file are in both lists; a missing program is only in its entry.
@@ -196,9 +202,9 @@ def _configuration(caller: Caller) -> messages.DoctorCheck:
     )
 
 
-def _repository(caller: Caller) -> messages.DoctorCheck | None:
+def _repository(_: Caller, folder: Path | None) -> messages.DoctorCheck | None:
     """Return whether worktrees can be made of the caller's folder; an error says why not."""
-    if (top := _workspace(caller)) is None:
+    if (top := _workspace(folder)) is None:
         return None
     repo = repository.locate(top)
     repo.require_files()
@@ -206,9 +212,9 @@ def _repository(caller: Caller) -> messages.DoctorCheck | None:
     return _found(f"{top} is {kind}.")
 
 
-def _trust(caller: Caller) -> messages.DoctorCheck | None:
+def _trust(_: Caller, folder: Path | None) -> messages.DoctorCheck | None:
     """Return whether delegations can start in the caller's folder."""
-    if (top := _workspace(caller)) is None:
+    if (top := _workspace(folder)) is None:
         return None
     if configuration.is_trusted(top):
         return _found(f"You trust {top}.")
@@ -218,21 +224,30 @@ def _trust(caller: Caller) -> messages.DoctorCheck | None:
     )
 
 
-def _interpreter(caller: Caller) -> messages.DoctorCheck | None:
-    """Return which Python runs the tests of a trusted Python project, and whether it has pytest."""
-    top = _workspace(caller)
-    if top is None or not any((top / name).is_file() for name in PYTHON_PROJECT) or not configuration.is_trusted(top):
+def _interpreter(caller: Caller, folder: Path | None) -> messages.DoctorCheck | None:
+    """Return which Python runs the tests of a trusted Python project, and what they need that it does not have."""
+    top = _workspace(folder)
+    if folder is None or top is None or not configuration.is_trusted(top):
         return None  # the programs of an untrusted workspace do not run
-    python = interpreter.find_interpreter(top, configuration.load(caller, None).python)
+    project = interpreter.project_folder(top, [os.path.relpath(folder.resolve(), top)])
+    if not any((top / project / name).is_file() for name in PYTHON_PROJECT):
+        return None
+    python = interpreter.find_interpreter(top, configuration.load(caller, str(top)).python, folder=project)
     if python is None:
         return _found(
             "No Python was found for this project.",
             hint="Install Python 3, then create its environment: python3 -m venv .venv",
         )
-    with tempfile.TemporaryDirectory() as neutral:
-        facts = interpreter.describe(python, neutral=Path(neutral))
+    with tempfile.TemporaryDirectory() as scratch:
+        facts = interpreter.describe(python, neutral=Path(scratch))
+        missing = collected_tests.why_not_collected(top / project, facts, Path(scratch)) if facts.has_pytest else None
     version = ".".join(map(str, facts.version))
-    message = f"Tests of this project run with Python {version} at {python.path}"
+    where = f"in {project}" if project else "of this project"
+    message = f"Tests {where} run with Python {version} at {python.path}"
+    if missing is not None:
+        return _found(
+            f"{message}. {missing[0]}.", ok=False, hint=f"In {project}: {missing[1]}" if project else missing[1]
+        )
     if facts.has_pytest:
         return _found(f"{message}.")
     command = "python3 -m venv .venv && .venv/bin/pip install -e . pytest"
@@ -244,12 +259,11 @@ def _interpreter(caller: Caller) -> messages.DoctorCheck | None:
     )
 
 
-def _workspace(caller: Caller) -> Path | None:
-    folder = caller.folder()
+def _workspace(folder: Path | None) -> Path | None:
     return None if folder is None else repository.workspace_of([], None, folder)
 
 
-def _checks(caller: Caller) -> messages.DoctorCheck:
+def _checks(caller: Caller, _: Path | None) -> messages.DoctorCheck:
     listed = configured_checks.checks(caller, messages.WorkspaceParams())
     names = [entry.check.name for entry in listed.checks]
     proposed = next(iter(listed.proposals), None)
@@ -270,14 +284,14 @@ def _place(location: Location) -> str:
     return f"{path_quoting.path_of(location.uri) or location.uri}:{start.line + 1}:{start.character + 1}"
 
 
-def _tools(caller: Caller) -> messages.DoctorCheck:
+def _tools(caller: Caller, _: Path | None) -> messages.DoctorCheck:
     installed = [tool for tool in overview.tools(caller, messages.ToolsParams()).tools if tool.found]
     names = ", ".join(f"{tool.name} {tool.version or ''}".strip() for tool in installed)
     none = "No agent CLI was found on PATH. See how to install one: understudy tools TOOL"
     return _found(names or none)
 
 
-def _delegations(caller: Caller) -> messages.DoctorCheck:
+def _delegations(caller: Caller, _: Path | None) -> messages.DoctorCheck:
     from understudy.engine.retention import retained_files
 
     live: list[State] = [state for state in State if state is not State.FINISHED]
@@ -295,7 +309,7 @@ def _delegations(caller: Caller) -> messages.DoctorCheck:
     )
 
 
-def _worktrees(caller: Caller) -> messages.DoctorCheck:
+def _worktrees(caller: Caller, _: Path | None) -> messages.DoctorCheck:
     from understudy.engine.retention import retained_files
 
     state, kept = delegation_folder.state_root(), loader.load(None, trusted=False).worktrees

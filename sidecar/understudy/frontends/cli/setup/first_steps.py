@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
+from understudy.api.messages import DoctorCheck
 from understudy.frontends.cli.calls import exit_codes, options, workspace_trust
 from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.output import output
@@ -51,16 +53,21 @@ def doctor(*, delegators: bool, json_: bool) -> int:
     if json_:
         output.json(result)
         return exit_codes.Exit.OK if passed else exit_codes.Exit.UNVERIFIED
+    print_findings(result.checks)
+    if delegators:
+        passed = print_connection_tests(uri("."), json_=False) == exit_codes.Exit.OK and passed
+    return exit_codes.Exit.OK if passed else exit_codes.Exit.UNVERIFIED
+
+
+def print_findings(checks: Iterable[DoctorCheck]) -> None:
+    """Print the findings of ``doctor``, each with how to fix it."""
     brush = output.paint()
-    for check in result.checks:
+    for check in checks:
         good = brush("!", fg="yellow") if check.hint else brush("✓", fg="green")
         mark = good if check.ok else brush("✗", fg="red")
         output.say(f"{mark} {check.name}: {terminal.one_line(check.message)}")
         if check.hint:
             output.say(f"    {terminal.one_line(check.hint)}")
-    if delegators:
-        passed = print_connection_tests(uri("."), json_=False) == exit_codes.Exit.OK and passed
-    return exit_codes.Exit.OK if passed else exit_codes.Exit.UNVERIFIED
 
 
 @click.command(epilog=options.examples("understudy init", "understudy init --scope workspace"))
@@ -121,6 +128,7 @@ def trust(*, path: str | None, revoke: bool, status: bool, yes: bool, json_: boo
         return exit_codes.Exit.UNVERIFIED
     workspace_trust.record(workspace, trusted=True, digest=trust_status.digest)
     output.say("Trusted.")
+    print_findings(call("doctor", workspace=uri(path or "."), only=["interpreter"]).checks)
     return exit_codes.Exit.OK
 
 
