@@ -371,7 +371,7 @@ export const VERDICT_MEANINGS: Record<Verdict, string> = {
 export const RESERVATION_REASONS: Record<Reservation, { readonly reason: string; readonly advice: string }> = {
   "no_checks": {
     "reason": "no required check ran",
-    "advice": "add one, and run it on this result: understudy checks add; understudy check ID"
+    "advice": "let one run, or add one (understudy checks add); then judge this result again: understudy check ID"
   },
   "checks_outdated": {
     "reason": "the result was edited after the checks ran",
@@ -524,6 +524,10 @@ export interface DoctorCheck {
   ok: boolean;
   message: string;
   hint?: string;
+  /** Folders of installed packages that worktrees could link to, with `configuration/init`. */
+  link?: string[];
+  /** The command that would install packages in each worktree instead. */
+  setup?: string[];
 }
 
 /** The workspace whose configuration is returned; absent: only the user's configuration. */
@@ -604,6 +608,10 @@ export interface Usage {
 export interface StarterParams {
   scope?: "user" | "workspace";
   workspace?: string | null;
+  /** Paths of the workspace that worktrees link to. These two are not written as comments. */
+  link?: string[];
+  /** The command that sets up each worktree. */
+  setup?: string[];
 }
 
 /** The file that was written. */

@@ -17,6 +17,7 @@ from understudy.judge import check_findings
 from understudy.judge.outcomes import observations
 from understudy.judge.outcomes.probe import Received, write_node_hook
 from understudy.judge.runs import runner_registry
+from understudy.judge.runs.runner_registry import BY_NAME
 from understudy.judge.test_runners.cargo import cargo_counts
 from understudy.judge.test_runners.go import go_counts
 from understudy.judge.test_runners.shared.node_packages import jest_counts
@@ -121,6 +122,24 @@ def test_javascript_tests_need_a_runner_in_the_tree(tmp_path: Path, kind: str) -
     program.chmod(0o755)
     plan = detected(files, tmp_path).plans[0]
     assert (plan.kind, plan.tests, plan.check.argv[0]) == (kind, ("src/a.test.ts",), f"node_modules/.bin/{kind}")
+
+
+@pytest.mark.parametrize("place", ["packages/a", ""])
+def test_javascript_tests_of_a_member_run_where_its_package_json_is(tmp_path: Path, place: str) -> None:
+    files = {"package.json": "{}", "packages/a/package.json": json.dumps({"devDependencies": {"vitest": "*"}})}
+    tests = {"packages/a/src/a.test.ts": "", "packages/a/src/deep/b.test.ts": ""}
+    assert "node_modules" in detected(files | tests, tmp_path).notes[0]
+    (tmp_path / "packages" / "a").mkdir(parents=True)
+    program = tmp_path / place / "node_modules" / ".bin" / "vitest"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    [plan] = detected(files | tests, tmp_path, changed=list(tests)).plans
+    above = "" if place else "../../"
+    assert (plan.check.cwd, plan.check.argv[0]) == ("packages/a", f"{above}node_modules/.bin/vitest")
+    command = BY_NAME["vitest"].script(plan.check.argv, tmp_path / "packages" / "a")
+    assert command is not None
+    assert command.program == plan.check.argv[0]
 
 
 def test_go_and_cargo_run_the_new_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -342,6 +361,7 @@ async def test_javascript_tests_are_run_and_mutation_tested(empty_project: Any, 
     judged = await empty_project.judge({name: test.replace("toBe(3)", "toBe(4)")}, files=("calc.js",))
     assert judged.is_(Verdict.CHECKS_FAILED)
     assert judged.only.failed == 1
+    assert "adds: " in judged.only.output_tail.splitlines()[-1]
     judged = await empty_project.judge({name: test.replace("test('adds'", "test.skip('adds'")}, files=("calc.js",))
     assert judged.is_(Verdict.CHECKS_FAILED)
     blind = test.replace("expect(calc.add(1, 2)).toBe(3)", "expect(calc.add(1, 2)).toBeDefined()")

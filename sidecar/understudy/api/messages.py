@@ -596,6 +596,10 @@ class DoctorCheck(Wire, kw_only=True):
     ok: bool
     message: str
     hint: str | None = None
+    link: list[str] | None = None
+    """Folders of installed packages that worktrees could link to, with `configuration/init`."""
+    setup: list[str] | None = None
+    """The command that would install packages in each worktree instead."""
 
 
 class DoctorResult(Wire, kw_only=True):

@@ -62,6 +62,10 @@ class StarterParams(Strict, kw_only=True):
 
     scope: EditableScope = "user"
     workspace: str | None = None
+    link: list[str] = msgspec.field(default_factory=list)
+    """Paths of the workspace that worktrees link to. These two are not written as comments."""
+    setup: list[str] = msgspec.field(default_factory=list)
+    """The command that sets up each worktree."""
 
 
 class StarterResult(Wire, kw_only=True):

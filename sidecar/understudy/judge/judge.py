@@ -159,8 +159,8 @@ class _Judge:
         """A test of a required check fails on the code of the base and passes on the result's."""
         self._clean_at: str | None = None
         """The commit that the worktree is at; None once a program ran in it."""
-        self._pending: list[str] = []
-        """Reported with the first check."""
+        self._unchecked: list[str] = []
+        """Why checks could not be run, as sentences."""
 
     @property
     def _writes_tests(self) -> bool:
@@ -194,7 +194,10 @@ class _Judge:
             self._record.log.interpreter_version = ".".join(map(str, self._setting.facts.version[:3]))
         await asyncio.to_thread(self._prepare_judges)
         plans = await asyncio.to_thread(self._plans)
-        self._findings.note(*self._pending)
+        if any(plan.check.required for plan in plans):
+            self._findings.note(*self._unchecked)
+        else:
+            self._findings.reserve(*((Reservation.NO_CHECKS, text) for text in self._unchecked))
         if not self._writes_tests:
             aware = await asyncio.to_thread(self._find_test_aware)
             if aware:
@@ -258,7 +261,7 @@ class _Judge:
         if request.checks or self._writes_tests:
             self._project = project_folder(request.workspace, self._places_of_project())
             setting, note = with_interpreter(setting, request.interpreter, self._project)
-            self._pending += [note] if note else []
+            self._unchecked += [note] if note else []
         return setting
 
     def _places_of_project(self) -> list[str]:
@@ -332,7 +335,7 @@ class _Judge:
             plans += detected.plans
             if not plans:
                 checks = checks or request.fallback_checks
-            self._pending += detected.notes if not checks else ()
+            self._unchecked += detected.notes if not checks else ()
         self._detected = bool(plans)
         tests: tuple[str, ...] | None = None
         for check in checks:
@@ -340,7 +343,7 @@ class _Judge:
             if uses_tests and tests is None:
                 tests = tuple(runner_registry.test_files(self._changes, self._read_head))
             if uses_tests and not tests:
-                self._pending.append(f"The check {check.name} was not run: no test file was added or changed.")
+                self._unchecked.append(f"The check {check.name} was not run: no test file was added or changed.")
                 continue
             plans.append(PreparedCheck(check=check, tests=(tests or ()) if uses_tests else (), uses_tests=uses_tests))
         return plans

@@ -116,7 +116,7 @@ VERDICTS: dict[Verdict, str] = {
 RESERVATIONS: dict[Reservation, tuple[str, str]] = {
     Reservation.NO_CHECKS: (
         "no required check ran",
-        "add one, and run it on this result: understudy checks add; understudy check ID",
+        "let one run, or add one (understudy checks add); then judge this result again: understudy check ID",
     ),
     Reservation.CHECKS_OUTDATED: (
         "the result was edited after the checks ran",

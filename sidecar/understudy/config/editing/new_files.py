@@ -11,7 +11,7 @@ from understudy.model.config.delegators import Scope
 from understudy.model.evidence.checks import Check
 
 _HEAD = """\
-# Understudy's configuration {place}. Everything is commented out: remove the # of what you need.
+# Understudy's configuration {place}. What is commented out has no effect: remove the # of what you need.
 # A misspelt key, or one without an effect, is reported by `understudy delegators list`.
 
 # What is used when a start names no delegator:
@@ -67,6 +67,14 @@ def starter_config(checks: Sequence[Check], tools: Iterable[str], scope: Scope) 
         parts.append("\n# This project's tests; a result is verified only if they pass:\n")
         parts.append(_commented({"checks": [table]}))
     return "".join(parts)
+
+
+def with_worktrees(text: str, *, link: Sequence[str], setup: Sequence[str]) -> str:
+    """Return a new configuration in which worktrees link to these paths, and are set up by this command."""
+    import tomli_w
+
+    table = {key: list(value) for key, value in (("link", link), ("setup", setup)) if value}
+    return text.replace(_WORKTREES, f"\n# For every new worktree:\n{tomli_w.dumps({'worktrees': table})}")
 
 
 def _commented(tables: dict[str, list[dict[str, object]]]) -> str:

@@ -64,6 +64,13 @@ class TrustStatus:
     """The differences from what was trusted; empty if it is trusted, or the user was never asked."""
     hash: str = ""
 
+    def why_not(self, workspace: Path) -> str:
+        """Return why ``workspace`` is not trusted, as the beginning of a sentence."""
+        if not self.changed:
+            return f"{workspace} is not trusted"
+        more = f" and {len(self.changed) - 1} more" if self.changed[1:] else ""
+        return f"{workspace} has changed since you trusted it ({self.changed[0]}{more})"
+
 
 @contextlib.contextmanager
 def withdrawing(revoked: Callable[[Path], bool]) -> Iterator[None]:

@@ -438,10 +438,11 @@ def recheck(folder: Folder, cancelled: Callable[[], bool], *, limit_seconds: flo
             f"The workspace {workspace} does not exist.",
             hint="Restore the folder, then run the checks again.",
         )
-    if not records.status(workspace, delegation_folder.state_root()).trusted:
+    trust = records.status(workspace, delegation_folder.state_root())
+    if not trust.trusted:
         raise UnderstudyError(
             ErrorKind.UNTRUSTED_WORKSPACE,
-            f"{workspace} is not trusted, so checks cannot run.",
+            f"{trust.why_not(workspace)}, so checks cannot run.",
             hint=repository.trust_hint(workspace),
         )
     # A worker that has just finished still holds its lock for a moment.

@@ -7,11 +7,11 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from understudy.config.configuration import default_slots
+from understudy.config.configuration import Configuration, default_slots
 from understudy.config.findings import close
 from understudy.config.loading import agent_files, agent_use, loader
 from understudy.config.trust import records
@@ -215,6 +215,8 @@ def plan(
     held, notes = start_options.limits_for(params, delegator, supported, configuration.limits)
     if params.workspace is not None and (named := repository.require_path(params.workspace).resolve()) != workspace:
         notes.append(f"The workspace is the whole repository {workspace}: {named.name} is a folder of it.")
+    if in_worktree and recipe.returns == "tree":
+        notes += _lacking_packages(workspace, files, configuration)
     for path in [*files, *context]:
         if path not in unsaved and not (workspace / path).is_file():
             raise _missing_file(workspace, path)
@@ -224,7 +226,7 @@ def plan(
     if not status.trusted and not only_look and (in_worktree or chosen.scope is Scope.WORKSPACE):
         raise UnderstudyError(
             ErrorKind.UNTRUSTED_WORKSPACE,
-            f"{workspace} is not trusted, so nothing may run in it.",
+            f"{status.why_not(workspace)}, so nothing may run in it.",
             hint=repository.trust_hint(workspace),
             names=list(status.changed or status.allows) or None,
         )
@@ -290,6 +292,18 @@ def plan(
         group_id=params.group_id,
     )
     return Plan(draft, files, context, target, buffers)
+
+
+def _lacking_packages(workspace: Path, files: list[str], configuration: Configuration) -> list[str]:
+    """Return the note that no test of JavaScript can run in a worktree, if that is so."""
+    from understudy.judge.project import installed_packages
+
+    trees = configuration.worktrees
+    places = [path for path in files if PurePosixPath(path).suffix in installed_packages.SCRIPTS]
+    if not files and not configuration.checks:
+        places = [""]
+    lacking = installed_packages.lacking_packages(workspace, places, trees.link, set_up=bool(trees.setup))
+    return [] if lacking is None else [f"{lacking.why} {lacking.todo}"]
 
 
 def _missing_file(workspace: Path, path: str) -> UnderstudyError:

@@ -300,6 +300,9 @@ async def run_once(
     if reason is None and completed.code != 0:
         reason = _other_python(plan, setting.facts, text)
     green = completed.code == 0 and reason is None
+    if not green:
+        # The end of the output is what is shown first.
+        reason = "\n".join(part for part in (plan.runner.why_failed(output), reason) if part) or None
     return CheckOutcome(
         argv=argv,
         started=True,

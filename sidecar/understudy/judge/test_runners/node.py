@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from understudy.judge.project.command_lines import program_of
+from understudy.judge.project.installed_packages import installs_nothing
 from understudy.judge.test_runners.shared.node_packages import (
     MANAGERS,
     STARTERS,
-    package_mentions,
+    package_with,
     script_tests,
     started_program,
 )
@@ -53,11 +54,9 @@ def _test_script(*locks: str, others: Sequence[str] = ()) -> Callable[[Project],
 def _installs_nothing(project: Project) -> bool:
     """Return whether package.json names no packages that a script may need."""
     try:
-        package = json.loads(project.text("package.json"))
+        return installs_nothing(json.loads(project.text("package.json")))
     except (ValueError, RecursionError):
         return False
-    kinds = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies", "workspaces")
-    return isinstance(package, dict) and not any(package.get(kind) for kind in kinds)
 
 
 def _proposed(manager: str, shown_by: Callable[[Project], str | None]) -> ProposedCheck:
@@ -67,9 +66,10 @@ def _proposed(manager: str, shown_by: Callable[[Project], str | None]) -> Propos
 
 def _check_new(new: NewTests) -> str | None:
     """Return why no other runner can run the new tests: this one is asked last."""
-    if not script_tests(new.changed, new.read) or new.read("package.json") is None:
+    tests = script_tests(new.changed, new.read)
+    if not tests or new.read("package.json") is None:
         return None
-    if not any(package_mentions(new.read, runner) for runner in ("vitest", "jest")):
+    if all(package_with(runner, tests, new) is None for runner in ("vitest", "jest")):
         return (
             "The new JavaScript tests were not run: package.json names neither vitest nor jest. "
             "Add a check that runs them: understudy checks add."

@@ -19,7 +19,7 @@ from understudy.config.loading import loader
 from understudy.files import durable
 from understudy.git import command, repository
 from understudy.journal import change_notifications, delegation_folder, reader
-from understudy.judge.project import collected_tests, interpreter
+from understudy.judge.project import collected_tests, installed_packages, interpreter
 from understudy.model.confinement import Confinement
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import Location, UnderstudyError
@@ -58,6 +58,7 @@ def doctor(caller: Caller, params: messages.DoctorParams) -> messages.DoctorResu
         _repository,
         _trust,
         _interpreter,
+        _packages,
         _checks,
         _tools,
         _delegations,
@@ -257,6 +258,21 @@ def _interpreter(caller: Caller, folder: Path | None) -> messages.DoctorCheck | 
         if python.origin == "PATH"
         else f"Install it there: {shlex.quote(str(python.path))} -m pip install pytest",
     )
+
+
+def _packages(caller: Caller, folder: Path | None) -> messages.DoctorCheck | None:
+    """Return what worktrees of a trusted JavaScript project lack."""
+    top = _workspace(folder)
+    if folder is None or top is None or not configuration.is_trusted(top):
+        return None
+    trees = configuration.load(caller, str(top)).worktrees
+    place = os.path.relpath(folder.resolve(), top)
+    lacking = installed_packages.lacking_packages(top, [place], trees.link, set_up=bool(trees.setup))
+    if lacking is None:
+        return None
+    finding = _found(lacking.why, hint=lacking.todo)
+    finding.link, finding.setup = list(lacking.link) or None, list(lacking.setup) or None
+    return finding
 
 
 def _workspace(folder: Path | None) -> Path | None:

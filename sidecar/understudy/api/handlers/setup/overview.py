@@ -132,6 +132,8 @@ def init(caller: Caller, params: setup.StarterParams) -> setup.StarterResult:
         tool for tool in listed if tool.found and tool.runnable and tool.install is not None and tool.name not in taken
     ]
     text = new_files.starter_config([proposal.check for proposal in proposals], [tool.name for tool in proposed], scope)
+    if params.link or params.setup:
+        text = new_files.with_worktrees(text, link=params.link, setup=params.setup)
     path = editor.create_config(text.encode(), scope)
     change_notifications.notify(configuration.CHANGED)
     return setup.StarterResult(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from understudy.api.caller import require_current_folder
+from understudy.api.messages import DoctorCheck
 from understudy.frontends.cli.calls import options
 from understudy.frontends.cli.calls.api_calls import call
 from understudy.frontends.cli.output import output
@@ -42,6 +45,9 @@ def with_trust(
             output.say(f"note: {outside}", err=True)
         if not (record(workspace, trusted=True) if trust else ask(workspace)):
             raise
+        if not trust:
+            place = str(workspace) if task.get("workspace") else named
+            offer_packages(workspace, call("doctor", workspace=place, only=["packages"]).checks)
     with options.as_options(), holding:
         return call(method, **params)
 
@@ -94,6 +100,29 @@ def ask(workspace: Path) -> bool:
     if not confirm():
         return False
     return record(workspace, trusted=True, digest=trust_status.digest)
+
+
+def offer_packages(workspace: Path, findings: Iterable[DoctorCheck]) -> None:
+    """Offer to give worktrees the installed packages that they lack; a file that exists is left as it is."""
+    for finding in findings:
+        if not (finding.link or finding.setup):
+            continue
+        how = f"link to {', '.join(finding.link)}" if finding.link else f"run `{shlex.join(finding.setup or [])}`"
+        output.say(finding.message, err=True)
+        if not click.confirm(f"Let each worktree {terminal.one_line(how)}?", default=True, err=True):
+            continue
+        try:
+            call(
+                "configuration/init",
+                scope="workspace",
+                workspace=str(workspace),
+                link=finding.link or [],
+                setup=finding.setup or [],
+            )
+        except UnderstudyError as error:
+            if error.kind is not ErrorKind.ALREADY_EXISTS:
+                raise
+            output.say(f"{error.message} {finding.hint or ''}", err=True)
 
 
 def confirm() -> bool:

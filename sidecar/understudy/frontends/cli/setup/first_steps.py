@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -72,15 +73,23 @@ def print_findings(checks: Iterable[DoctorCheck]) -> None:
 
 @click.command(epilog=options.examples("understudy init", "understudy init --scope workspace"))
 @options.scope
+@click.option("--link", metavar="PATH", multiple=True, help="Let worktrees link to this path, such as node_modules.")
+@click.option("--setup", metavar="COMMAND", help="Run this command in each new worktree, such as 'npm ci'.")
 @options.in_workspace
 @options.as_json
-def init(*, scope: str, workspace: str | None, json_: bool) -> None:
+def init(*, scope: str, link: tuple[str, ...], setup: str | None, workspace: str | None, json_: bool) -> None:
     """Write a commented configuration file.
 
-    Everything in it is a comment: what can be set, the agent CLIs that are installed, and in a workspace the test
-    runners that its files show. A file that exists is never replaced.
+    Everything in it but --link and --setup is a comment: what can be set, the agent CLIs that are installed, and in a
+    workspace the test runners that its files show. A file that exists is never replaced.
     """
-    made = call("configuration/init", scope=scope, workspace=uri(workspace or "."))
+    made = call(
+        "configuration/init",
+        scope=scope,
+        workspace=uri(workspace or "."),
+        link=list(link),
+        setup=shlex.split(setup or ""),
+    )
     if json_:
         output.json(made)
         return
@@ -128,7 +137,10 @@ def trust(*, path: str | None, revoke: bool, status: bool, yes: bool, json_: boo
         return exit_codes.Exit.UNVERIFIED
     workspace_trust.record(workspace, trusted=True, digest=trust_status.digest)
     output.say("Trusted.")
-    print_findings(call("doctor", workspace=uri(path or "."), only=["interpreter"]).checks)
+    findings = call("doctor", workspace=uri(path or "."), only=["interpreter", "packages"]).checks
+    print_findings(findings)
+    if not yes:
+        workspace_trust.offer_packages(workspace, findings)
     return exit_codes.Exit.OK
 
 

@@ -6,10 +6,10 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from understudy.judge.outcomes.observations import Counts, read_json
+from understudy.judge.outcomes.observations import ESCAPES, Counts, read_json
 from understudy.judge.project.command_lines import Read, package_commands, program_of
 from understudy.judge.test_runners.shared.test_runner import (
     REPORT_SLOT,
@@ -32,6 +32,9 @@ _SUMMARY = re.compile(r"^\s*Tests:?\s+((?:\d+ \w+(?:, | \| )?)+)\s*(?:\(\d+\))?\
 _DEEPEST = 3
 _MOST_BYTES = 1024 * 1024
 _SEPARATOR = "--"
+_STACK = re.compile(r"^\s+at ", re.MULTILINE)
+_MOST_MESSAGE = 2000
+_MOST_SHOWN = 5
 
 
 def script_tests(paths: Sequence[str], _: Read) -> list[str]:
@@ -130,6 +133,18 @@ def _place(name: str, tree: Path | None) -> str:
     return "/".join(name.split("/")[-3:])
 
 
+def failure_messages(report: Mapping[str, Any]) -> str:
+    """Return a line for each test that failed: its name, and the message without the stack below it."""
+    lines = []
+    for _, test in reported_tests(report):
+        messages = test.get("failureMessages")
+        if test.get("status") == "failed" and isinstance(messages, list) and messages:
+            message = _STACK.split(ESCAPES.sub("", str(messages[0])[:_MOST_MESSAGE]), maxsplit=1)[0]
+            lines.append(f"{test.get('fullName') or test.get('title')}: {' '.join(message.split())}")
+    more = [f"and {len(lines) - _MOST_SHOWN} more tests fail"] if len(lines) > _MOST_SHOWN else []
+    return "\n".join([*lines[:_MOST_SHOWN], *more])
+
+
 def _failed(output: Output) -> list[str]:
     tests = (test for _, test in reported_tests(read_json(output.report)) if test.get("status") == "failed")
     return [str(test.get("fullName") or test.get("title")) for test in tests]
@@ -159,19 +174,24 @@ def package_runner(
 
     def check_new(tests: NewTests) -> NewTestsCheck | None:
         files = script_tests(tests.changed, tests.read)
-        if not files or not package_mentions(tests.read, name) or not os.access(tests.tree / program, os.X_OK):
+        folder = package_with(name, files, tests) if files else None
+        path = None if folder is None else _program_above(tests.tree / folder, program, len(Path(folder).parts))
+        if folder is None or path is None:
             return None
-        return NewTestsCheck(argv=[program, *once, *new, TESTS_SLOT], tests=files)
+        return NewTestsCheck(argv=[path, *once, *new, TESTS_SLOT], tests=files, folder=folder)
 
     def script(argv: Sequence[str], folder: Path) -> ScriptCommand | None:
         started = started_program(argv, folder)
-        if started is None or program_of(started[0]) != name or not os.access(folder / program, os.X_OK):
+        if started is None or program_of(started[0]) != name:
+            return None
+        path = _program_above(folder, program, _DEEPEST)
+        if path is None:
             return None
         arguments = started[1:] if started[1 : len(once) + 1] == list(once) else [*once, *started[1:]]
         arguments = [argument for argument in arguments if argument not in {"--watch", "-w", "--watchAll"}]
         if not any(REPORT_SLOT in argument for argument in arguments):
             arguments += report
-        return ScriptCommand(kind=name, program=program, arguments=tuple(arguments))
+        return ScriptCommand(kind=name, program=path, arguments=tuple(arguments))
 
     return TestRunner(
         name=name,
@@ -184,11 +204,37 @@ def package_runner(
         counts=lambda output: jest_counts(read_json(output.report)),
         outcomes=lambda output, tree: reported_outcomes(read_json(output.report), tree),
         failed=_failed,
+        why_failed=lambda output: failure_messages(read_json(output.report)),
         totals=_totals,
         mutants="understudy.judge.mutant_runners.script_mutants:ScriptMutants",
         script=script,
         **more,
     )
+
+
+def package_with(name: str, files: Sequence[str], tests: NewTests) -> str | None:
+    """Return the folder of the package whose ``package.json`` names a runner, for tests that are all in one package."""
+    nearest = PurePosixPath(os.path.commonpath([PurePosixPath(file).parent for file in files]))
+    for place in (nearest, *nearest.parents):
+        folder = "" if place == PurePosixPath() else place.as_posix()
+        # A result does not choose by a new package.json where its tests run.
+        read = tests.read_base if folder else tests.read
+        if package_mentions(_inside(folder, read), name):
+            return folder
+    return None
+
+
+def _inside(folder: str, read: Read) -> Read:
+    return lambda file: read(f"{folder}/{file}" if folder else file)
+
+
+def _program_above(folder: Path, program: str, levels: int) -> str | None:
+    """Return the path of a program in ``node_modules``, as Node.js finds packages: of the folder, or of those above."""
+    for above in range(levels + 1):
+        path = "../" * above + program
+        if os.access(folder / path, os.X_OK):
+            return path
+    return None
 
 
 def package_check(name: str, title: str, argument: str, instead_of: Sequence[str]) -> ProposedCheck:

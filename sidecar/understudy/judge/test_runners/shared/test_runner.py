@@ -231,6 +231,8 @@ class TestRunner:
     """Returns test → outcome from its report; files are relative to the tree."""
     failed: Callable[[Output], Iterable[str]] = lambda _: ()
     """Returns the names of tests that failed, if no probe reported."""
+    why_failed: Callable[[Output], str] = lambda _: ""
+    """Returns the messages of tests that failed, from its report."""
     printed: Callable[[str], Iterable[tuple[str, str]]] = lambda _: ()
     """Returns test and outcome, in its own word, for each line about a test in an output."""
     totals: Callable[[str], Iterable[tuple[str, int]]] = lambda _: ()
