@@ -249,8 +249,8 @@ def placed_interpreter(
                 hint="Set it to the environment's Python executable, or to the environment's folder.",
             )
         return Interpreter(chosen, "configured")
-    found = (_placed_in(place, workspace, tree) for place in _upwards(workspace, folder))
-    return next((interpreter for interpreter in found if interpreter is not None), None)
+    placed = (_placed_in(place, workspace, tree) for place in _upwards(workspace, folder))
+    return next((interpreter for interpreter in placed if interpreter is not None), None)
 
 
 def _upwards(workspace: Path, folder: str) -> Iterator[Path]:
