@@ -8,10 +8,12 @@ from collections import Counter, OrderedDict, namedtuple
 
 import pytest
 
+from understudy.ghostwriter.choose_examples import Found, shows_something
 from understudy.ghostwriter.inside.audit import Guard
-from understudy.ghostwriter.inside.calls import Context, Known
+from understudy.ghostwriter.inside.calls import Context, Known, Target
 from understudy.ghostwriter.inside.exact import exact
 from understudy.ghostwriter.inside.loading import Example, Source, detects, evaluate, record
+from understudy.ghostwriter.inside.shapes import pool
 from understudy.ghostwriter.inside.unit_candidates import Steps, vocabulary
 from understudy.ghostwriter.inside.unit_search import _patterns
 
@@ -112,3 +114,54 @@ def test_words_and_patterns_of_the_module():
     assert words[:4] == ["known", "no milk", "none", "milk"]
     first, second = re.compile("a"), re.compile("b")
     assert _patterns([first, [second, first, 3], {"key": re.compile(b"c")}]) == [first, second]
+
+
+SIZES = """
+def cut(text: str, width: int, times: int = 1):
+    return text[:width] * times
+def checked(text: str, width: int, max_length: int = 1):
+    if width < 1:
+        raise ValueError(width)
+    return text[:width] * max(0, max_length)
+def moved(text: str, offset: int):
+    return text[offset:]
+def plain(text, width):
+    return text[:width]
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "negative"),
+    [
+        ("cut", {"width": False, "times": False}),
+        ("checked", {"width": True, "max_length": True}),
+        ("moved", {"offset": True}),
+        ("plain", {"width": False}),
+    ],
+)
+def test_a_size_is_negative_only_if_the_code_looks_at_its_sign(tmp_path, name, negative):
+    (tmp_path / "examined_sizes.py").write_text(SIZES)
+    source, guard = loaded(SIZES)
+    source.module.__file__ = str(tmp_path / "examined_sizes.py")
+    exec(compile(SIZES, source.module.__file__, "exec"), vars(source.module))  # noqa: S102
+    context = Context(source.original(), vars(source.module), guard, Known([]))
+    target = Target(name, vars(source.module)[name], name, bound=False)
+    assert target.read_signature(context)
+    offered = {}
+    for parameter in target.parameters[1:]:
+        shapes = [parameter.shape] if parameter.shape is not None else parameter.guesses()
+        numbers = [text for shape in shapes if shape[0] in {"int", "count"} for text in pool(shape, context.words)]
+        offered[parameter.name] = any(text.startswith("-") for text in numbers)
+    assert offered == negative
+
+
+def test_an_invented_error_alone_is_not_worth_a_file():
+    shown = [
+        Found("f", [], "f(1)", outcome, origin, 1, {1})
+        for outcome, origin in (
+            (("raises", "ValueError", ""), 2),
+            (("raises", "ValueError", ""), 0),
+            (("value", "", "2"), 2),
+        )
+    ]
+    assert [shows_something(example) for example in shown] == [False, True, True]

@@ -65,6 +65,11 @@ def choose_properties(properties: list[Property], examples: list[Found]) -> list
     return kept
 
 
+def shows_something(example: Found) -> bool:
+    """Return whether an example is worth a file: it shows a value, or an error that the documentation shows."""
+    return example.origin == DOCUMENTED or example.outcome[0] == "value"
+
+
 def merged(examples: Iterable[Found]) -> list[Found]:
     """Return each example once, with everything that it kills; the documentation's own come first."""
     by_key: dict[tuple[str, ...], Found] = {}

@@ -17,7 +17,7 @@ from typing import Any
 from understudy.judge.project.missing_modules import why_no_tests, why_not_imported
 from understudy.mutants.generate import Mutant, mutants_of
 
-from .choose_examples import Found, Property, choose, choose_properties, merged
+from .choose_examples import Found, Property, choose, choose_properties, merged, shows_something
 from .confined_runs import ConfinedRuns, Stop
 from .documented import calls_in_tests, documented_examples, names_to_import, nothing_to_test
 from .project_layout import ImportPath, choose_name, find_sources, formatters, import_mode, style_of
@@ -164,6 +164,10 @@ class ModuleTests:
         self.emit("phase", text=f"Confirming the examples of {self.module}")
         steady = self._confirmed(examples)
         self.properties = choose_properties(self.properties, steady)
+        if not self.properties and not any(shows_something(example) for example in steady):
+            for example in steady:
+                self.report.left_out.setdefault(example.unit, "only calls were found with which it raises")
+            steady = []
         if not steady and not self.properties:
             return None, self.report
         style = style_of(self.root, target.parent)

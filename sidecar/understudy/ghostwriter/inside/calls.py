@@ -8,13 +8,14 @@ import inspect
 import itertools
 import random
 import re
+import textwrap
 import typing
 from typing import Any, Iterable, Iterator
 
 from .audit import Guard, Refused, TooSlow
 from .exact import exact
 from .loading import Example, Outcome, drained, evaluate, executed_lines
-from .shapes import Shape, Vocabulary, guesses, pool, shape_of_hint, shape_of_text, strategy
+from .shapes import SIZES, Shape, Vocabulary, counted, guesses, pool, shape_of_hint, shape_of_text, strategy
 
 MOST_CALLS = 400
 MOST_GUESSES = 36
@@ -69,8 +70,10 @@ def _stands_alone(text: str) -> bool:
 class Parameter:
     """One parameter of a target."""
 
-    def __init__(self, name: str, kind: Any, *, required: bool, default: str | None, shape: Shape | None) -> None:
-        """Store what is known of it."""
+    def __init__(
+        self, name: str, kind: Any, *, required: bool, default: str | None, shape: Shape | None, counts: bool = False
+    ) -> None:
+        """Store what is known of it; ``counts``: negative numbers make no sense, and nothing expects them."""
         self.name = name
         self.keyword = kind == inspect.Parameter.KEYWORD_ONLY or (
             not required and kind != inspect.Parameter.POSITIONAL_ONLY
@@ -78,7 +81,13 @@ class Parameter:
         self.rest = kind == inspect.Parameter.VAR_POSITIONAL
         self.required = required
         self.default = default
-        self.shape = shape
+        self.counts = counts
+        self.shape = counted(shape) if counts and shape is not None else shape
+
+    def guesses(self) -> list[Shape]:
+        """Return the shapes that it may have, the likeliest first."""
+        shapes = guesses(self.name)
+        return list(map(counted, shapes)) if self.counts else shapes
 
 
 class Target:
@@ -101,6 +110,7 @@ class Target:
             return False
         hints = _hints(self.function, context)
         calls = context.known.calls.get(self.name, [])
+        tree = _source_of(self.function)
         for position, parameter in enumerate(listed[1:] if self.bound else listed):
             if parameter.kind == inspect.Parameter.VAR_KEYWORD:
                 continue
@@ -118,8 +128,11 @@ class Target:
                 shape = shape_of_text(default or "")
             if values and shape is not None:
                 shape = ("union", ("literal", *dict.fromkeys(values[:12])), shape)
+            counts = bool(SIZES.intersection(parameter.name.split("_"))) and not _compares(tree, parameter.name)
             self.parameters.append(
-                Parameter(parameter.name, parameter.kind, required=required, default=default, shape=shape)
+                Parameter(
+                    parameter.name, parameter.kind, required=required, default=default, shape=shape, counts=counts
+                )
             )
         return True
 
@@ -167,6 +180,45 @@ class Context:
         return self.seen[text]
 
 
+def _source_of(function: Any) -> ast.AST | None:
+    """Return the syntax tree of a function or class; None if it is not known."""
+    try:
+        return ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return None
+
+
+def _compares(tree: ast.AST | None, name: str) -> bool:
+    """Return whether code looks at the sign of a parameter, or may do so."""
+
+    def is_it(node: ast.AST) -> bool:
+        return getattr(node, "id", getattr(node, "attr", None)) == name
+
+    if tree is None:
+        return True
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            operands = [node.left, *node.comparators]
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("abs", "max", "min"):
+            operands = node.args
+        else:
+            continue
+        if any(map(is_it, operands)) and any(_is_least(operand) for operand in operands if not is_it(operand)):
+            return True
+        if len(operands) == 1 and is_it(operands[0]):
+            return True
+    return False
+
+
+def _is_least(node: Any) -> bool:
+    """Return whether an expression is a number up to 1: what one compares with to find a negative number."""
+    try:
+        value = ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError):
+        return False
+    return isinstance(value, (int, float)) and value <= 1
+
+
 def _hints(function: Any, context: Context) -> dict[str, Any]:
     target = function.__init__ if inspect.isclass(function) else function
     target = inspect.unwrap(target)
@@ -190,7 +242,7 @@ def known_calls(target: Target, context: Context) -> Iterator[tuple[str, int]]:
 def settle_variants(target: Target, context: Context) -> None:
     """Find shapes for the parameters that have none: those with which most calls succeed."""
     required = [parameter for parameter in target.parameters if parameter.required]
-    options = [[parameter.shape] if parameter.shape is not None else guesses(parameter.name) for parameter in required]
+    options = [[parameter.shape] if parameter.shape is not None else parameter.guesses() for parameter in required]
     ranked = []
     by_guess = sorted(itertools.islice(itertools.product(*[range(len(o)) for o in options]), 5000), key=sum)
     by_guess[UNUSUAL_GUESSES:UNUSUAL_GUESSES] = _alike(options)
@@ -221,7 +273,7 @@ def _alike(options: list[list[Shape]]) -> list[tuple[int, ...]]:
 def _shape_of_optional(target: Target, parameter: Parameter, context: Context) -> Shape | None:
     """Return a shape that the optional parameter accepts, or None."""
     rows = list(first_rows(target, context))[:2]
-    for shape in guesses(parameter.name):
+    for shape in parameter.guesses():
         texts = [target.text(row, {parameter.name: value}) for row in rows for value in pool(shape, context.words)[:2]]
         if texts and all(context.outcome(text).kind == "value" for text in texts):
             return shape

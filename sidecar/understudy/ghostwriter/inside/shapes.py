@@ -18,6 +18,8 @@ Shape = typing.Tuple[Any, ...]  # noqa: UP006 - Python 3.8; ("text",), ("list", 
 SHRINK_EXAMPLES = 120
 TEXT: Shape = ("text",)
 INT: Shape = ("int",)
+COUNT: Shape = ("count",)
+"""Whole numbers from 0 on."""
 FLOAT: Shape = ("float",)
 INTS: Shape = ("list", INT)
 TEXTS: Shape = ("list", TEXT)
@@ -113,6 +115,8 @@ def pool(shape: Shape, words: Vocabulary, most: int = 30) -> list[str]:
         return [repr(word) for word in words.words[:most]]
     if kind == "int":
         return [repr(number) for number in words.numbers[:most]]
+    if kind == "count":
+        return [repr(number) for number in words.numbers if number >= 0][:most]
     if kind == "float":
         return REALS
     if kind == "literal":
@@ -251,6 +255,11 @@ NAMES: list[tuple[str, Shape]] = [
     ("delta td timedelta", ("timedelta",)),
     ("flag strict reverse", ("bool",)),
 ]
+SIZES = frozenset(
+    "width height size length len count limit depth columns rows indent spaces padding level levels times total maxlen "
+    "capacity position lines chars".split()
+)
+"""Words in the names of parameters that count something or say how large it is: a negative number makes no sense."""
 FREE: list[Shape] = [
     *(TEXT, INT, INTS, TEXTS, FLOAT, ("dict", TEXT, INT), ("callable",), ("list", ("tuple", INT, INT))),
     *(("list", INTS), ("bytes",), ("date",), ("datetime",), ("timedelta",), ("bool",)),
@@ -261,6 +270,13 @@ def guesses(name: str) -> list[Shape]:
     """Return the shapes that a parameter of this name may have, the likeliest first."""
     first = [shape for names, shape in NAMES if name.strip("_") in names.split()]
     return list(dict.fromkeys([*first, *FREE]))
+
+
+def counted(shape: Shape) -> Shape:
+    """Return a shape without its negative whole numbers."""
+    if shape[0] == "union":
+        return ("union", *[counted(part) for part in shape[1:]])
+    return COUNT if shape == INT else shape
 
 
 def strategy(shape: Shape, words: Vocabulary, patterns: list[Any]) -> Any:
@@ -280,6 +296,8 @@ def strategy(shape: Shape, words: Vocabulary, patterns: list[Any]) -> Any:
         return st.one_of(readable, awkward, spliced.filter(lambda s: len(s) < 40).map(repr), free, *matching)
     if kind == "int":
         return readable | st.integers(-20, 200).map(repr) | st.integers(-(10**6), 10**9).map(repr)
+    if kind == "count":
+        return readable | st.integers(0, 200).map(repr)
     if kind == "float":
         return readable | st.floats(-1e4, 1e7, allow_nan=False, width=32).map(repr)
     if kind == "bytes":
