@@ -24,7 +24,7 @@ from understudy.api import method_table
 from understudy.api.review_messages import SayResult
 from understudy.config.discovery import server_presets
 from understudy.frontends.cli import app
-from understudy.frontends.cli.calls import api_calls, exit_codes, options
+from understudy.frontends.cli.calls import api_calls, command_group, exit_codes, options
 from understudy.frontends.cli.calls.command_group import DefaultGroup
 from understudy.frontends.cli.delegate import answer, start
 from understudy.frontends.cli.terminal import terminal
@@ -169,23 +169,43 @@ def test_an_unknown_command_suggests_similar_ones() -> None:
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
-        (("shw",), "show"),
-        (("log",), "watch or show"),
-        (("rm",), "discard"),
-        (("worktrees", "rm"), "remove"),
-        (("delegators", "lst"), "list"),
-        (("mcp", "instal"), "install"),
-        (("checks", "ls"), "list"),
-        (("settings",), "config?"),
-        (("approve",), "accept?"),
-        (("servers", "edit"), "update?"),
+        (("shw",), "understudy show"),
+        (("log",), "understudy watch` or `understudy show"),
+        (("rm",), "understudy discard"),
+        (("worktrees", "rm"), "understudy worktrees remove"),
+        (("delegators", "lst"), "understudy delegators list"),
+        (("mcp", "instal"), "understudy mcp install"),
+        (("checks", "ls"), "understudy checks list"),
+        (("settings",), "understudy config`?"),
+        (("approve",), "understudy accept`?"),
+        (("servers", "edit"), "understudy servers update`?"),
+        (("exec",), "understudy start implement --task TEXT`"),
+        (("run",), "understudy start implement --task TEXT`"),
+        (("launch",), "understudy start implement --task TEXT`"),
+        (("health",), "understudy delegators test --all`"),
+        (("dashboard",), "understudy monitor`"),
+        (("install",), "understudy instructions install`"),
+        (("install-skill",), "understudy instructions install`"),
+        (("metrics",), "understudy ledger`"),
     ],
 )
 def test_an_unknown_command_names_what_it_may_mean(
     typed: tuple[str, ...], meant: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert app.main(typed) == exit_codes.Exit.USAGE
-    assert f"There is no command {typed[-1]!r}. Did you mean {meant}" in capsys.readouterr().err
+    assert f"There is no command {typed[-1]!r}. Did you mean `{meant}" in capsys.readouterr().err
+
+
+def test_every_command_that_is_suggested_exists() -> None:
+    top = {*app._COMMANDS, *command_group.ALIASES}
+    for typed, lines in command_group._MEANT.items():
+        assert typed not in top
+        assert {line.split()[0] for line in lines} <= {*top, "add", "remove", "update"}
+
+
+def test_an_option_before_the_command_is_named_behind_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.main(["--quiet", "start"]) == exit_codes.Exit.USAGE
+    assert "Options follow it: `understudy start --quiet`." in capsys.readouterr().err
 
 
 def test_usage_errors_are_json_with_the_json_option() -> None:

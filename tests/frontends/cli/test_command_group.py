@@ -69,6 +69,53 @@ def test_a_command_of_another_tool_is_one_of_ours(theirs: str, ours: str) -> Non
     assert command_group.translated(theirs.split()) == ours.split()
 
 
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("--profile haiku ask -t x a.py", "ask --profile haiku -t x a.py"),
+        ("--profile=x --model m --temperature 0 summarize", "summarize --profile=x --model m --temperature 0"),
+        ("ask --profile x", "ask --profile x"),
+        ("--profile ask", "--profile ask"),
+        ("--model", "--model"),
+    ],
+)
+def test_options_before_the_command_of_agent_delegate_are_those_of_the_command(theirs: str, ours: str) -> None:
+    assert command_group.after_command(theirs.split()) == ours.split()
+
+
+def test_a_profile_may_be_named_before_the_command(project: Path) -> None:
+    assert refused("--profile", "missing", "start", "explain", "a.py") is ErrorKind.UNKNOWN_DELEGATOR
+    run("delegators", "add", "other", "--tool", "generic", "--", "/bin/cat", "{promptFile}")
+    assert run("--profile", "other", "preview", "explain", "a.py").startswith("To other: ")
+
+
+def test_a_ticket_names_its_delegator(project: Path) -> None:
+    run("delegators", "add", "other", "--tool", "generic", "--", "/bin/cat", "{promptFile}")
+    ticket = project / "ticket.md"
+    ticket.write_text("---\nid: FEAT-1\ndelegator: other\n---\nSay hello.\n")
+    shown = json.loads(run("preview", "explain", "--task-file", "ticket.md", "--json"))
+    assert shown["explain"]["delegator"] == "other"
+    assert "---\nid: FEAT-1\n---\nSay hello." in shown["prompt"]
+    asked = json.loads(run("preview", "explain", "--task-file", "ticket.md", "-d", "echo", "--json"))
+    assert asked["explain"]["delegator"] == "echo"
+    assert "delegator: other" not in asked["prompt"]
+    ticket.write_text("---\nid: FEAT-1\n---\ndelegator: other\n")
+    plain = json.loads(run("preview", "explain", "--task-file", "ticket.md", "-d", "echo", "--json"))
+    assert ticket.read_text().strip() in plain["prompt"]
+
+
+def test_what_is_piped_in_without_a_task_is_named(project: Path) -> None:
+    with pytest.raises(UnderstudyError) as caught:
+        run("start", "implement", "-d", "echo")
+    assert "--task-file -" in (caught.value.hint or "")
+
+
+def test_what_is_a_property_has_the_option_of_both_commands(project: Path) -> None:
+    run("delegators", "add", "a", "--tool", "codex", "--set", "model_reasoning_effort=high")
+    assert delegator("a").model_properties == {"model_reasoning_effort": "high"}
+    assert refused("preview", "explain", "a.py", "-d", "echo", "--property", "x=1") is ErrorKind.INVALID_PARAMS
+
+
 def test_what_a_tool_can_do_is_shown_under_both_names(project: Path) -> None:
     shown = run("capabilities", "--agent", "claude")
     assert "Permission modes: acceptEdits" in shown

@@ -60,6 +60,13 @@ def test_a_dry_run_writes_nothing(profiles: Path, own_home: Path) -> None:
     assert json.loads(run("import", "agent-delegate", "--dry-run", "--json"))["written"] is False
 
 
+def test_a_tool_has_its_earlier_name(profiles: Path) -> None:
+    profiles.write_text("profiles:\n  mine: {command: /bin/cat, headless: true}\n")
+    text = run("import", "agent-offload", str(profiles), "--dry-run")
+    assert text == run("import", "sideagent", str(profiles), "--dry-run")
+    assert '+name = "mine"' in text
+
+
 def test_it_asks_before_it_writes(profiles: Path) -> None:
     with pytest.raises(click.Abort):
         run("import", "agent-delegate", answers="n\n")

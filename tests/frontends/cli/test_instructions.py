@@ -36,6 +36,17 @@ def run(*arguments: str, code: int = 0) -> str:
     return click.unstyle(result.output)
 
 
+def test_the_names_of_agent_delegate_are_known(home: Path) -> None:
+    assert run("install", "--tool", "claude-code,codex-cli") == (
+        "✓ claude-md: written to ~/.claude/CLAUDE.md\n✓ codex-md: written to ~/.codex/AGENTS.md\n"
+    )
+    assert run("uninstall", "codex-cli", "--tool", "claude-code").count("removed from") == 2
+    assert run("install", "--print", "claude-desktop") == run("--print", "desktop")
+    assert run("install", "--print", "codex-cli") == run("--print", "agent")
+    with pytest.raises(click.UsageError, match="instructions --print desktop"):
+        run("install", "claude-desktop")
+
+
 def test_install_list_and_uninstall(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     skill = home / ".claude/skills/understudy/SKILL.md"
     planned = run("install", "--dry-run")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from understudy import __version__
-from understudy.frontends.cli.calls.command_group import ALIASES, SuggestingGroup, translated
+from understudy.frontends.cli.calls.command_group import ALIASES, SuggestingGroup, after_command, translated
 from understudy.frontends.cli.calls.exit_codes import Exit, table
 
 if TYPE_CHECKING:
@@ -152,7 +152,15 @@ class LazyGroup(SuggestingGroup):
         if not args and not ctx.resilient_parsing:
             click.echo(self._overview(ctx), err=True, nl=False)
             ctx.exit(Exit.USAGE)
-        return super().parse_args(ctx, args)
+        args = after_command(args)
+        try:
+            return super().parse_args(ctx, list(args))
+        except click.NoSuchOption as error:
+            command = next((word for word in args if word in _COMMANDS or word in ALIASES), None)
+            if command is None:
+                raise
+            example = f"`{PROGRAM} {command} {error.option_name}`"
+            ctx.fail(f"No such option {error.option_name!r} before a command. Options follow it: {example}.")
 
     def _overview(self, ctx: click.Context) -> str:
         formatter = ctx.make_formatter()

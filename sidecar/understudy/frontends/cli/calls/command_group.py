@@ -7,38 +7,64 @@ from typing import NamedTuple
 
 import click
 
+_START = ("start implement --task TEXT", "recipes")
 _MEANT = {
+    "ad": ("ask", "write", "summarize"),
+    "alert": ("inbox",),
+    "api": ("rpc",),
     "apply": ("accept",),
     "approve": ("accept",),
     "commit": ("export", "accept"),
     "configure": ("config", "init"),
     "costs": ("ledger",),
-    "dashboard": ("watch", "status"),
+    "create": _START,
+    "dashboard": ("monitor", "status"),
+    "delegate": _START,
     "delete": ("discard", "remove"),
+    "docs": ("start docs FILE",),
     "edit": ("amend", "update"),
-    "exec": ("start",),
-    "health": ("status", "doctor"),
+    "exec": _START,
+    "fix": ("start fix --task TEXT",),
+    "health": ("delegators test --all", "status"),
     "history": ("list", "ledger"),
-    "install": ("instructions",),
+    "implement": _START,
+    "import-profile": ("delegators import FILE",),
     "info": ("show",),
+    "install": ("instructions install", "mcp install"),
+    "install-skill": ("instructions install",),
     "kill": ("cancel",),
-    "launch": ("start",),
+    "launch": _START,
+    "learn": ("ledger --by delegator",),
     "log": ("watch", "show"),
     "logs": ("watch", "show"),
     "ls": ("list",),
     "merge": ("accept",),
+    "metrics": ("ledger", "ledger --by delegator"),
+    "models": ("servers models NAME",),
     "new": ("start", "add"),
+    "optimize": ("ledger --by delegator",),
+    "pause": ("queue pause",),
+    "profile": ("profiles show NAME",),
     "ps": ("list",),
+    "resume": ("queue resume",),
     "revert": ("undo",),
     "rm": ("discard", "remove"),
-    "run": ("start",),
+    "run": _START,
     "set": ("config", "update"),
     "settings": ("config",),
     "setup": ("doctor", "init"),
+    "stalled": ("monitor", "inbox"),
     "stats": ("ledger",),
     "stop": ("cancel",),
+    "test": ("doctor", "start tests FILE"),
+    "tests": ("start tests FILE",),
+    "uninstall": ("instructions uninstall", "mcp uninstall"),
+    "workflow": ("delegators export NAME --format agnt", "recipes"),
 }
-"""What other programs call a command → the commands here, of which a group has some."""
+"""What other programs call a command → the command lines here that do it, of which a group has some."""
+
+_BEFORE_COMMAND = ("--profile", "--model", "--temperature")
+"""Options that agent-delegate has before its command; each takes a value."""
 
 
 class SuggestingGroup(click.Group):
@@ -52,9 +78,11 @@ class SuggestingGroup(click.Group):
         if args and args[0] not in commands and not args[0].startswith("-"):
             import difflib
 
-            meant = [name for name in _MEANT.get(args[0], ()) if name in commands]
+            known = {*commands, *(ALIASES if ctx.parent is None else ())}
+            meant = [line for line in _MEANT.get(args[0], ()) if line.split()[0] in known]
             near = meant or difflib.get_close_matches(args[0], commands, n=3, cutoff=0.5)
-            hint = f"Did you mean {' or '.join(near)}?" if near else f"`{ctx.command_path} --help` lists the commands."
+            lines = " or ".join(f"`{ctx.command_path} {line}`" for line in near)
+            hint = f"Did you mean {lines}?" if near else f"`{ctx.command_path} --help` lists the commands."
             ctx.fail(f"There is no command {args[0]!r}. {hint}")
         return super().resolve_command(ctx, args)
 
@@ -108,3 +136,13 @@ def translated(arguments: Sequence[str]) -> list[str]:
         if list(arguments[: len(words)]) == words:
             return [*alias.command.split(), *(word for word in arguments[len(words) :] if word != alias.argument)]
     return list(arguments)
+
+
+def after_command(arguments: Sequence[str]) -> list[str]:
+    """Return a command line with the options before its command behind it, as far as agent-delegate has them there."""
+    place = 0
+    while place < len(arguments) and arguments[place].partition("=")[0] in _BEFORE_COMMAND:
+        place += 1 if "=" in arguments[place] else 2
+    if not place or place >= len(arguments) or arguments[place].startswith("-"):
+        return list(arguments)
+    return [arguments[place], *arguments[:place], *arguments[place + 1 :]]

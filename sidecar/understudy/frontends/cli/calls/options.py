@@ -7,7 +7,7 @@ import functools
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import click
@@ -77,6 +77,19 @@ class Identifier(click.types.StringParamType):
     def get_missing_message(self, param: click.Parameter, ctx: click.Context | None) -> str:  # noqa: ARG002
         """Return the sentence that says where the IDs are."""
         return self._where
+
+
+class NamedChoice(click.Choice[str]):
+    """A choice of which some have other names in other tools."""
+
+    def __init__(self, choices: Iterable[str], other_names: Mapping[str, str]) -> None:
+        """Remember the other names, each with the choice that it means."""
+        super().__init__(tuple(choices))
+        self._other_names = other_names
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the choice of this name."""
+        return super().convert(self._other_names.get(value, value), param, ctx)
 
 
 def limits(arguments: dict[str, Any]) -> dict[str, Any] | None:
@@ -215,7 +228,10 @@ launch = all_of(
     click.option("--mode", type=click.Choice(["headless", "acp", "tmux"]), help="Drive the tool like this."),
     click.option("--permission-mode", metavar="MODE", help="What the tool may do without asking."),
     click.option(
-        "--set", "properties", metavar="KEY=VALUE", multiple=True, help="Set a model property; may be repeated."
+        *("--property", "--set", "properties"),
+        metavar="KEY=VALUE",
+        multiple=True,
+        help="Set a model property; may be repeated.",
     ),
     click.option(
         "--limit",

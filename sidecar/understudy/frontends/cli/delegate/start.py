@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +18,12 @@ from understudy.frontends.cli.calls.workspace_trust import with_trust
 from understudy.frontends.cli.delegate import follower
 from understudy.frontends.cli.group import group_table, queue_commands
 from understudy.frontends.cli.output import output
+from understudy.frontends.cli.terminal import terminal
 from understudy.frontends.cli.terminal.terminal import HeldInterrupt
+from understudy.model.errors import ErrorKind, UnderstudyError
 
+_FRONT_MATTER = re.compile(r"\ufeff?---\n((?:[^\n]*\n){0,200}?)---\n")
+_DELEGATOR = re.compile(r"""^delegator:[ \t]*(["']?)([A-Za-z0-9._-]+)\1[ \t]*\n""", re.MULTILINE)
 _RANGE = re.compile(r"([1-9]\d{0,8})(?::([1-9]\d{0,8}))?")
 
 
@@ -47,9 +54,7 @@ _what_to_do = options.all_of(
         help="Read the text to work on from a file (- for stdin).",
     ),
     click.option(
-        "-d",
-        "--delegator",
-        "delegators",
+        *("-d", "--profile", "--delegator", "delegators"),  # errors name the last one
         metavar="NAME",
         multiple=True,
         shell_complete=options.complete_delegators,
@@ -130,7 +135,8 @@ def start(*, detach: bool, quiet: bool, trust: bool, json_: bool, **arguments: A
         started = with_trust("groups/start", {"tasks": tasks, "kind": kind}, tasks[0], trust=trust, held=held)
         return group_table.to_the_end(started, held, detach=detach, quiet=quiet, as_json=json_)
     params = tasks[0]
-    started = with_trust("delegations/start", params, params, trust=trust, held=held)
+    with _task_file_named():
+        started = with_trust("delegations/start", params, params, trust=trust, held=held)
     queue_commands.warn_if_paused()
     return follower.follow_started(
         started, params["recipe"], started.explain.delegator, held, detach=detach, quiet=quiet, as_json=json_
@@ -170,7 +176,8 @@ def _params(arguments: dict[str, Any]) -> dict[str, Any]:
     if arguments["task_file"] is not None:
         if task is not None:
             raise click.UsageError("--task and --task-file exclude each other.")
-        task = _read(arguments["task_file"])
+        task, named = _without_delegator(_read(arguments["task_file"]))
+        arguments["delegators"] = arguments["delegators"] or named
     recipe = arguments["recipe"]
     if ("/" in recipe or "." in recipe) and Path(recipe).exists():
         example = shlex.join(["understudy", "start", "tests", recipe])
@@ -201,6 +208,27 @@ def _params(arguments: dict[str, Any]) -> dict[str, Any]:
         "idempotencyKey": arguments["idempotency_key"],
     }
     return {name: value for name, value in params.items() if value is not None}
+
+
+@contextlib.contextmanager
+def _task_file_named() -> Iterator[None]:
+    """Name ``--task-file -`` in the error of a start without a task: what is piped in is not read by itself."""
+    try:
+        yield
+    except UnderstudyError as error:
+        if error.kind is ErrorKind.INPUT_EMPTY and not terminal.is_terminal(sys.stdin):
+            error.hint = f"{error.hint} A task that is piped in is read with --task-file -."
+        raise
+
+
+def _without_delegator(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return a task without `delegator: NAME` in its front matter, as a ticket of Operator has it, and that name."""
+    front = _FRONT_MATTER.match(text)
+    named = _DELEGATOR.search(front[1]) if front is not None else None
+    if front is None or named is None:
+        return text, ()
+    rest = _DELEGATOR.sub("", front[1])
+    return (f"---\n{rest}---\n" if rest.strip() else "") + text[front.end() :], (named[2],)
 
 
 def _fallback(arguments: dict[str, Any]) -> list[str] | None:

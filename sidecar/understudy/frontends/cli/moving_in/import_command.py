@@ -17,6 +17,8 @@ from understudy.model.errors import ErrorKind, Location, UnderstudyError
 from understudy.model.text import sanitize
 
 _MOST_FILES = 200
+_OTHER_NAMES = {"agent-offload": "sideagent", "claude-code-delegate-local": "delegate-local"}
+"""Other names of these tools."""
 
 
 @click.command(
@@ -27,7 +29,7 @@ _MOST_FILES = 200
         "understudy import delegate-local .mcp.json --yes",
     ),
 )
-@click.argument("source", metavar="TOOL", type=click.Choice(get_args(ImportSource)))
+@click.argument("source", metavar="TOOL", type=options.NamedChoice(get_args(ImportSource), _OTHER_NAMES))
 @click.argument("path", required=False, type=click.Path())
 @click.option("--dry-run", is_flag=True, help="Only show what would be written.")
 @click.option("--yes", is_flag=True, help="Write without asking; keys in plain text are not stored.")

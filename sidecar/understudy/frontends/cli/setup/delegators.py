@@ -152,8 +152,7 @@ _declaration = options.all_of(
         help="Set NAME to the value of your VARIABLE when the tool starts.",
     ),
     click.option(
-        "--property",
-        "properties",
+        *("--set", "--property", "properties"),
         metavar="KEY=JSON",
         multiple=True,
         help="Send this property with each request to the server (temperature=0.2).",

@@ -31,6 +31,9 @@ _INSTRUCTIONS = {
     InstructionState.FOREIGN: "not Understudy's",
     InstructionState.UNREADABLE: "cannot be read",
 }
+_PLACES = {"claude-code": "claude-md", "codex-cli": "codex-md"}
+_PRINTED = dict.fromkeys(_PLACES, "agent") | dict.fromkeys(("claude-desktop", "codex-app"), "desktop")
+"""What agent-delegate calls the places for instructions, and the texts."""
 _project = click.option(
     "--project",
     "project",
@@ -46,11 +49,14 @@ _texts = click.option(
     "printed",
     is_flag=False,
     flag_value="agent",
-    type=click.Choice(["agent", "desktop"]),
+    type=options.NamedChoice(["agent", "desktop"], _PRINTED),
     metavar="[agent|desktop]",
     help="Only print the instructions, for an application without such files; `desktop`: one that has no command line.",
 )
-_places = click.argument("places", nargs=-1, metavar="[PLACE]...")
+_places = options.all_of(
+    click.argument("places", nargs=-1, metavar="[PLACE]..."),
+    click.option("--tool", "tools", multiple=True, metavar="PLACE", help="The same as PLACE; may be repeated."),
+)
 _REGISTRATIONS = {
     RegistrationState.ABSENT: "not registered",
     RegistrationState.REGISTERED: "registered",
@@ -153,12 +159,23 @@ def uninstall(**arguments: Any) -> int:
 
 
 def _change(
-    action: str, *, places: tuple[str, ...], project: str | None, dry_run: bool, force: bool, json_: bool
+    action: str,
+    *,
+    places: tuple[str, ...],
+    tools: tuple[str, ...] = (),
+    project: str | None,
+    dry_run: bool,
+    force: bool,
+    json_: bool,
 ) -> int:
+    named = [*places, *(name for names in tools for name in names.split(","))]
+    printed = next((name for name in named if _PRINTED.get(name) == "desktop"), None)
+    if printed is not None:
+        raise click.UsageError(f"{printed} reads no file: `understudy instructions --print desktop` prints its text.")
     result = call(
         "instructions/change",
         action=action,
-        names=list(places) or None,
+        names=[_PLACES.get(name, name) for name in named] or None,
         workspace=_folder(project),
         dryRun=dry_run,
         force=force,
