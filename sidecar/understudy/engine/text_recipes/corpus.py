@@ -295,7 +295,7 @@ class _Collector:
         return UnderstudyError(
             ErrorKind.INPUT_TOO_LARGE,
             f"The {len(self._found)} files together have {total} bytes; at most {self._limits.total_bytes} are sent.",
-            hint="Name fewer files, or raise the limit (--max-bytes, `max_bytes` in `[input]`). These are the largest.",
+            hint="Name fewer files, or raise the limit (--max-bytes, `[input] max_bytes`). These are the largest.",
             names=[f"{entry.name}: {entry.size} bytes" for entry in largest],
         )
 
@@ -303,7 +303,7 @@ class _Collector:
         return UnderstudyError(
             ErrorKind.FILE_TOO_LARGE,
             f"{name} has {size} bytes; at most {self._limits.file_bytes} are sent of one file.",
-            hint="Pipe a part of it into `-`, or raise the limit (--max-file-bytes, `max_file_bytes` in `[input]`).",
+            hint="Pipe a part of it into `-`, or raise the limit (--max-file-bytes, `[input] max_file_bytes`).",
         )
 
     def _leave_out(self, name: str, why: str) -> None:
@@ -325,7 +325,7 @@ def read_input(stream_read: Callable[[int], bytes], limit: int) -> str:
         raise UnderstudyError(
             ErrorKind.INPUT_TOO_LARGE,
             f"Standard input has more than {limit} bytes.",
-            hint="Pipe a part of it, or raise the limit (--max-bytes, `max_bytes` in `[input]`).",
+            hint="Pipe a part of it, or raise the limit (--max-bytes, `[input] max_bytes`).",
         )
     if b"\0" in content[:_BINARY_HEAD]:
         raise UnderstudyError(

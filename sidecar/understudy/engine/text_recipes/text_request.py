@@ -133,7 +133,7 @@ def prepare(request: TextRequest) -> PreparedRequest:
         raise UnderstudyError(
             ErrorKind.INPUT_TOO_LARGE,
             f"The prompt has about {prompt.tokens} tokens; at most {most} are sent.",
-            hint="Name fewer files, or raise `max_tokens` in the table `[input]` of your config.toml.",
+            hint="Name fewer files, or raise `[input] max_tokens` in your config.toml.",
         )
     if held.max_tokens is not None and prompt.tokens > held.max_tokens:
         raise UnderstudyError(

@@ -149,7 +149,7 @@ def test_limits_of_the_configuration_are_those_of_the_call_unless_it_has_others(
     (locations.user_folder() / "config.toml").write_text(f"[input]\n{limit}\n")
     asked = served.run("ask", "--json", "-t", "x", "src", "-d", served.on("scholar"))
     assert (asked.code, asked.envelope["error"]["kind"], requests()) == (2, kind, 0)
-    assert "[input]" in asked.envelope["error"]["hint"]
+    assert "`[input] max_" in asked.envelope["error"]["hint"]
     if "bytes" in limit:
         raised = ("--max-file-bytes", "1000", "--max-bytes", "1000")
         assert served.run("ask", "-t", "x", "src", "-d", "m-scholar", *raised).code == 0
