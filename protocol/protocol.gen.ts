@@ -641,9 +641,10 @@ export interface Position {
   character: number;
 }
 
-/** Import the configuration of another delegation tool into the user's own; nothing that exists is replaced. */
+/** Import the configuration of another delegation tool; nothing that exists is replaced. */
 export interface ImportParams {
   source: "agent-delegate" | "delegate-local" | "agent-delegator" | "sideagent" | "operator";
+  scope?: "user" | "workspace";
   /** The file to read (URI or absolute path); absent: the tool's usual places. */
   path?: string | null;
   /** The workspace whose files of the tool are read, too. */

@@ -76,7 +76,7 @@ def test_every_line_is_a_command_or_listed():
 
 def known_options(words: list[str]) -> tuple[list[str], set[str]]:
     """Return the words after the command's name, and the options that the command has."""
-    words = command_group.translated(words)
+    words = command_group.translated(command_group.after_command(words))
     command: click.Command = app.group
     context = click.Context(app.group)
     while isinstance(command, click.Group) and words:

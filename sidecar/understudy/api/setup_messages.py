@@ -79,9 +79,10 @@ class StarterResult(Wire, kw_only=True):
 
 
 class ImportParams(Strict, kw_only=True):
-    """Import the configuration of another delegation tool into the user's own; nothing that exists is replaced."""
+    """Import the configuration of another delegation tool; nothing that exists is replaced."""
 
     source: ImportSource
+    scope: EditableScope = "user"
     path: str | None = None
     """The file to read (URI or absolute path); absent: the tool's usual places."""
     workspace: str | None = None

@@ -123,8 +123,17 @@ agent_delegator = table(
     {
         "preferred_models": st.dictionaries(
             st.sampled_from(["implementation", "code_review", "research"]),
-            st.sampled_from(["claude:opus", "federated", "x:y", "codex:"]) | texts,
+            st.sampled_from(["claude:opus", "federated-coding", "mine", "x:y", "codex:"]) | texts,
         ),
+        "logical_models": st.dictionaries(
+            st.sampled_from(["mine", "federated-free"]),
+            st.fixed_dictionaries({"providers": st.lists(st.sampled_from(["claude:a", "codex:b", "x:y", ":"]))}),
+        ),
+        "cooldown": st.dictionaries(
+            st.sampled_from(["failure_threshold", "base_minutes", "max_minutes"]),
+            st.integers(-1, 2**40) | st.floats(allow_nan=False, allow_infinity=False),
+        ),
+        "worktree_ttl_hours": st.floats(allow_nan=False, allow_infinity=False),
         "provider_priority": st.lists(
             st.sampled_from(["claude", "opencode", "generic", "ghostwriter", "x"]), max_size=3
         ),

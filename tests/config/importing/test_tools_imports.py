@@ -19,7 +19,7 @@ SECRET = "sk-test-0123456789abcdef"
 DELEGATOR = """\
 {
 \t"preferred_models": {
-\t\t"implementation": "federated-coding",
+\t\t"implementation": "unheard-of",
 \t\t"code_review": "claude:claude-sonnet-4-6",
 \t\t"research": "gemini:gemini-pro"
 \t},
@@ -128,37 +128,93 @@ def test_agent_delegator(planned: Planned, editor: Editor) -> None:
         "preferred_models.research": 5,
         "provider_priority[0]": 7,
         "provider_priority[2]": 7,
-        "worktree_ttl_hours": 8,
         "routing_matrix": 9,
         "custom": 10,
     }
+    sonnet = "claude-claude-sonnet-4-6"
     assert written(editor, made) == {
         "claude": Delegator(name="claude", tool="claude"),
-        "claude-claude-sonnet-4-6": Delegator(
-            name="claude-claude-sonnet-4-6", tool="claude", model="claude-sonnet-4-6"
-        ),
+        sonnet: Delegator(name=sonnet, tool="claude", model="claude-sonnet-4-6", fallback=["claude"]),
         "gemini-gemini-pro": Delegator(name="gemini-gemini-pro", tool="gemini", model="gemini-pro"),
     }
+    assert load(None, trusted=False).worktrees.keep_days == 1
     defaults = load(None, trusted=False).defaults
     assert (defaults.delegator, defaults.recipes) == ("claude", {"review": "claude-claude-sonnet-4-6"})
     assert planned("agent-delegator", DELEGATOR).files == []
 
 
 README = """{
-  "preferred_models": {"implementation": "federated-coding", "code_review": "claude:claude-sonnet-4-6"},
-  "provider_priority": ["opencode", "claude", "copilot"]
+  "preferred_models": {
+    "implementation": "federated-coding",
+    "code_review": "claude:claude-sonnet-4-6",
+    "research": "federated-sonnet"
+  },
+  "provider_priority": ["opencode", "claude", "copilot"],
+  "worktree_ttl_hours": 24,
+  "cooldown": {"failure_threshold": 4, "base_minutes": 5, "max_minutes": 90},
+  "disable_dashboard": false
 }
 """
 
 
-def test_the_first_agent_that_can_start_becomes_the_default(planned: Planned, editor: Editor) -> None:
+def test_the_readme_of_agent_delegator_keeps_its_order(planned: Planned, editor: Editor) -> None:
     made = planned("agent-delegator", README)
+    assert left_out(made).keys() == {"preferred_models.research", "disable_dashboard"}
+    delegators = written(editor, made)
+    found = load(None, trusted=False)
+    coding = "opencode-deepseek-v4-pro"
+    assert (found.defaults.delegator, found.defaults.recipes) == (
+        coding,
+        {"implement": coding, "review": "claude-claude-sonnet-4-6"},
+    )
+    assert delegators[coding].model == "opencode-go/deepseek-v4-pro"
+    assert delegators[coding].fallback == [
+        "opencode-minimax-m2.7",
+        "opencode-deepseek-v4-flash",
+        "claude-claude-sonnet-4-6",
+        "opencode-minimax-m2.5-free",
+        "opencode-gpt-5-nano",
+        "codex-gpt-4o-mini",
+        "claude",
+        "copilot",
+    ]
+    assert delegators["claude-claude-sonnet-4-6"].fallback == [coding, "claude", "copilot"]
+    pauses = found.fallback
+    assert (pauses.failures, pauses.pause_minutes, pauses.longest_pause_minutes) == (4, 5, 90)
+    assert planned("agent-delegator", README).files == []
+
+
+def test_an_agent_without_a_model_is_left_out_with_the_command_that_adds_it(planned: Planned, editor: Editor) -> None:
+    made = planned("agent-delegator", '{"provider_priority": ["opencode", "claude", "copilot"]}')
     (left,) = [one for one in made.not_carried if one.setting == "provider_priority[0]"]
     assert left.reason.startswith("opencode needs a model with its provider")
     delegators = written(editor, made)
     assert load(None, trusted=False).defaults.delegator == "claude"
     assert delegators["claude"].fallback == ["copilot"]
-    assert "opencode" not in delegators
+
+
+def test_logical_models_of_the_file_become_chains(planned: Planned, editor: Editor) -> None:
+    text = """{
+      "logical_models": {"mine": {"display": "x", "providers": ["codex:gpt-5", "antigravity:g", "claude:opus"]}},
+      "preferred_models": {"testing": "mine", "debugging": "missing"}
+    }"""
+    made = planned("agent-delegator", text)
+    assert left_out(made) == {"preferred_models.debugging": 3}
+    delegators = written(editor, made)
+    assert load(None, trusted=False).defaults.recipes == {"tests": "codex-gpt-5"}
+    assert delegators["codex-gpt-5"].fallback == ["antigravity", "claude-opus"]
+    command = delegators["antigravity"].launch
+    assert command is not None
+    assert command.command is not None
+    assert command.command[0] == "agy"
+
+
+def test_names_are_those_that_are_written(planned: Planned, editor: Editor) -> None:
+    """A delegator of the user has the name of one that takes over."""
+    editor.create(Delegator(name="claude", tool="claude", model="haiku"), Scope.USER)
+    written(editor, planned("agent-delegator", '{"provider_priority": ["codex", "claude", "copilot"]}'))
+    assert load(None, trusted=False).delegators["codex"].delegator.fallback == ["claude-2", "copilot"]
+    assert planned("agent-delegator", '{"provider_priority": ["codex", "claude", "copilot"]}').files == []
 
 
 def test_an_agent_that_needs_a_model_gets_one_that_the_file_names(planned: Planned, editor: Editor) -> None:
@@ -167,7 +223,7 @@ def test_an_agent_that_needs_a_model_gets_one_that_the_file_names(planned: Plann
     )
     delegators = written(editor, planned("agent-delegator", text))
     name = load(None, trusted=False).defaults.delegator
-    assert name == "opencode-openai-gpt-5"
+    assert name == "opencode-gpt-5"
     assert delegators[name].model == "openai/gpt-5"
     assert delegators[name].fallback == ["claude", "copilot"]
     assert [one.model for one in delegators.values() if one.tool == "opencode"] == ["openai/gpt-5"]
@@ -291,7 +347,7 @@ def test_what_the_tools_write_themselves_has_nothing_unknown(planned: Planned, e
     default = load(None, trusted=False).defaults.delegator
     assert default == {"agent-delegate": "ollama", "agent-delegator": "claude"}[source]
     if source == "agent-delegator":
-        assert delegators["claude"].fallback == ["copilot"]
+        assert delegators["claude"].fallback == ["opencode-deepseek-v4-pro", "copilot"]
         assert planned(source, WRITTEN_BY_INIT[source]).files == []
 
 
@@ -350,5 +406,5 @@ def test_a_size_limit_that_is_no_number_is_named(tmp_path: Path, value: str) -> 
     file.write_text("")
     variables = {"AGENT_DELEGATE_CONFIG": str(file), "AGENT_DELEGATE_MAX_FILE_BYTES": value}
     draft = import_plan.read_source("agent-delegate", None, None, variables, tmp_path)
-    assert draft.input == {}
+    assert draft.settings == {}
     assert [one.setting for one in draft.dropped] == ["AGENT_DELEGATE_MAX_FILE_BYTES"]

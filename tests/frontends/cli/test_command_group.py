@@ -198,6 +198,13 @@ def test_the_default_has_the_names_of_other_tools(project: Path, key: str) -> No
     assert loader.load(None, trusted=False).defaults.delegator is None
 
 
+def test_config_sets_the_default_of_a_workspace(project: Path) -> None:
+    run("trust", "--yes")
+    run("config", "default", "echo", "--scope", "workspace")
+    assert loader.load(None, trusted=False).defaults.delegator is None
+    assert loader.load(project, trusted=True).defaults.delegator == "echo"
+
+
 def test_config_refuses_what_it_cannot_set(project: Path) -> None:
     assert refused("config", "limits.slots", "3") is ErrorKind.INVALID_PARAMS
     assert refused("config", "delegators.missing.model", "x") is ErrorKind.INVALID_PARAMS

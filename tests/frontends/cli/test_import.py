@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import click
@@ -123,3 +125,52 @@ def test_doctor_mentions_what_can_be_imported(profiles: Path) -> None:
     assert importing.importable(caller) == []
     profiles.write_text("not TOML")
     assert importing.importable(caller) == []
+
+
+@pytest.fixture
+def projects(tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Return two trusted projects that agent-delegator is configured for, differently."""
+    monkeypatch.setenv("UNDERSTUDY_CONFIG", str(own_home / "config" / "understudy"))
+    made = []
+    for name, order in (("one", ["claude", "copilot"]), ("two", ["codex", "claude"])):
+        project = tmp_path / name
+        project.mkdir()
+        subprocess.run(["git", "init", "-q"], cwd=project, check=True)
+        text = json.dumps({"provider_priority": order, "cooldown_minutes": 10})
+        (project / ".agent-delegator.json").write_text(text)
+        made.append(project)
+    return made
+
+
+def test_the_file_of_a_project_becomes_the_configuration_of_that_project(
+    projects: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for project, default, other in zip(projects, ("claude", "codex"), ("copilot", "claude"), strict=True):
+        monkeypatch.chdir(project)
+        with pytest.raises(UnderstudyError) as caught:
+            run("import", "agent-delegator", "--scope", "workspace", "--dry-run")
+        assert caught.value.kind is ErrorKind.UNTRUSTED_WORKSPACE
+        run("trust", "--yes")
+        text = run("import", "agent-delegator", "--scope", "workspace", "--yes")
+        assert "pause_minutes = 10" in text, "a workspace may not set it"
+        found = loader.load(project, trusted=True)
+        assert (found.defaults.delegator, found.defaults.scope) == (default, "workspace")
+        assert found.delegators[default].delegator.fallback == [other]
+        assert "nothing to import" in run("import", "agent-delegator", "--scope", "workspace", "--yes")
+        assert "is trusted" in run("trust", "--status")
+    assert own() == []
+
+
+def test_the_next_one_works_where_the_imported_default_has_no_program(
+    projects: list[Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    answer = {"type": "result", "subtype": "success", "is_error": False, "result": "42", "session_id": "s"}
+    (programs / "claude").write_text(f"#!/bin/sh\necho '{json.dumps(answer)}'\n")
+    (programs / "claude").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.chdir(projects[1])
+    run("import", "agent-delegator", "--yes")
+    shown = run("start", "explain", "-t", "x", "--trust", "--quiet", "--json")
+    assert [one["delegator"] for one in json.loads(shown)["attempts"]] == ["codex", "claude"]

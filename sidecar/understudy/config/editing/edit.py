@@ -78,7 +78,7 @@ class Editor:
         """
         kind = _kind(thing)
         _check_name(kind, thing.name)
-        root = self._root(scope)
+        root = self.root(scope)
         with self._locked(root):
             before = self._load()
             self._refuse_untrusted(before, scope)
@@ -148,7 +148,7 @@ class Editor:
             )
         if not re.fullmatch(NAME_PATTERN, name):
             raise _invalid_name("tool", name)
-        root = self._root(scope)
+        root = self.root(scope)
         path = root / locations.PLACES[FileKind.TOOL][0] / f"{name}.toml"
         with self._locked(root):
             before = self._load()
@@ -170,7 +170,7 @@ class Editor:
 
         Raises ``already_exists``, ``invalid_params``, ``untrusted_workspace``, ``state_unavailable``.
         """
-        root = self._root(scope)
+        root = self.root(scope)
         path = root / SINGLE[FileKind.CONFIG]
         with self._locked(root):
             self._refuse_untrusted(self._load(), scope)
@@ -181,10 +181,17 @@ class Editor:
             self._apply(root, [(path, content)])
         return path
 
+    def seen(self, scope: Scope) -> Configuration:
+        """Return what an edit of ``scope`` finds; raises ``invalid_params`` and ``untrusted_workspace``."""
+        self.root(scope)
+        before = self._load() if scope is Scope.WORKSPACE else load(None, trusted=False)
+        self._refuse_untrusted(before, scope)
+        return before
+
     def judge(self, thing: Thing, scope: Scope) -> None:
         """Raise what ``create`` would raise for the values of ``thing``, without checking that its name is free."""
         _check_name(_kind(thing), thing.name)
-        self._root(scope)
+        self.root(scope)
         before = self._load()
         self._refuse_untrusted(before, scope)
         self._judge(before, thing, scope)
@@ -196,7 +203,7 @@ class Editor:
         scope that cannot see the delegator, no workspace), ``untrusted_workspace``, ``not_editable`` with the place
         where the user wrote the default, ``state_unavailable``.
         """
-        root = self._root(scope)
+        root = self.root(scope)
         with self._locked(root):
             before = self._load()
             self._refuse_untrusted(before, scope)
@@ -218,7 +225,7 @@ class Editor:
 
         Nothing is written, and the delegators need not exist yet. Raises ``not_editable`` if the user edited the file.
         """
-        path, table = self._own_defaults(self._root(scope))
+        path, table = self._own_defaults(self.root(scope))
         before = render(table) if os.path.lexists(path) else b""
         for recipe, delegator in changes.items():
             _set_default(table, recipe, delegator)
@@ -243,7 +250,8 @@ class Editor:
             name, number = f"{base}-{number}", number + 1
         return name
 
-    def _root(self, scope: Scope) -> Path:
+    def root(self, scope: Scope) -> Path:
+        """Return the folder of a scope; raises ``invalid_params`` for one that cannot be edited."""
         if scope is Scope.USER:
             return locations.user_folder()
         if scope is Scope.BUILTIN or self.workspace is None:

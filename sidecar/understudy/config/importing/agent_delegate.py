@@ -25,7 +25,7 @@ def read(document: Document, draft: Draft, variables: Mapping[str, str]) -> None
     for name, field in LIMITS.items():
         value = variables.get(name, "").strip()
         if re.fullmatch(r"[0-9]{1,10}", value) and int(value) > 0:
-            draft.input[field] = (int(value), name)
+            draft.set("input", field, int(value), name)
         elif value:
             draft.drop(name, "It must be a whole number above zero.", None)
     top = Table(document, draft, (), document.values)

@@ -79,13 +79,18 @@ class Draft:
     """The delegator for everything, the setting that names it, and its place."""
     recipes: dict[str, tuple[str, str, Location | None]] = field(default_factory=dict)
     """Recipe → its delegator, the setting that names it, and its place."""
-    input: dict[str, tuple[int, str]] = field(default_factory=dict)
-    """Key of the table ``[input]`` → its value, and the setting that it comes from."""
+    settings: dict[tuple[str, str], tuple[float, str]] = field(default_factory=dict)
+    """Table and key of ``config.toml`` → the value, and the setting that it comes from."""
     dropped: list[NotCarried] = field(default_factory=list)
 
     def drop(self, name: str, reason: str, location: Location | None) -> None:
         """Name a setting that is not carried over."""
         self.dropped.append(NotCarried(name, reason, location))
+
+    def set(self, table: str, key: str, value: float | None, name: str) -> None:
+        """Set a value of ``config.toml``, if there is one."""
+        if value is not None:
+            self.settings[table, key] = (value, name)
 
     def drop_variables(self, variables: Mapping[str, str], reasons: Mapping[str, str]) -> None:
         """Name environment variables of the other tool as not carried over, as far as they are set."""

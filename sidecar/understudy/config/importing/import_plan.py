@@ -6,6 +6,7 @@ second import changes nothing; one with other values is never replaced.
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import functools
 import hashlib
@@ -29,9 +30,9 @@ from understudy.config.loading.loader import load
 from understudy.config.parsing import file_schema, source_file
 from understudy.config.parsing.config_file import render, schema_line
 from understudy.config.parsing.source_file import unusable_value
-from understudy.config.validation import delegator_rules, server_rules
+from understudy.config.validation import delegator_rules, server_rules, workspace_rules
 from understudy.model.config.config_entries import ImportSource
-from understudy.model.config.delegators import Delegator, InputLimits, ModelServer, Scope
+from understudy.model.config.delegators import Delegator, ModelServer, Scope
 from understudy.model.errors import ErrorKind, Location, UnderstudyError
 
 Kind = Literal["modelServer", "delegator", "profile", "default"]
@@ -43,6 +44,7 @@ _DROPPABLE: dict[type, frozenset[str]] = {
 }
 _WHOLE = 256
 """The most fields of one entry that are left out before it is given up."""
+_MOST_ROUNDS = 4
 SOURCES: tuple[ImportSource, ...] = get_args(ImportSource)
 _CLAUDE_BYTES = 16 * 1024 * 1024
 """The largest ``~/.claude.json``: it also holds the history of prompts of every project."""
@@ -100,36 +102,50 @@ class ImportPlan:
             step(editor)
 
 
-def make_plan(draft: Draft, editor: Editor) -> ImportPlan:
-    """Return what importing ``draft`` into the user's configuration writes."""
-    return _Planner(draft, editor).plan()
+def make_plan(draft: Draft, editor: Editor, scope: Scope = Scope.USER) -> ImportPlan:
+    """Return what importing ``draft`` into the configuration of a scope writes.
+
+    Raises ``untrusted_workspace`` and ``invalid_params`` for a scope that cannot be edited.
+    """
+    names = {drafted.entry.name: valid_name(drafted.entry.name) for drafted in draft.delegators}
+    for _ in range(_MOST_ROUNDS):
+        # Delegators name each other, and one that another delegator has the name of gets another name.
+        copied = dataclasses.replace(draft, delegators=[dataclasses.replace(entry) for entry in draft.delegators])
+        planner = _Planner(copied, editor, scope, names)
+        made = planner.plan()
+        if planner.names == names:
+            break
+        names = planner.names
+    return made
 
 
 class _Planner:
-    def __init__(self, draft: Draft, editor: Editor) -> None:
+    def __init__(self, draft: Draft, editor: Editor, scope: Scope, expected: Mapping[str, str]) -> None:
         self.draft = draft
+        self.expected = expected
+        """Names of delegators in the other tool → ours, as far as they are carried over."""
         self.editor = editor
-        self.before: Configuration = load(None, trusted=False)
+        self.scope = scope
+        self.root = editor.root(scope)
+        self.before: Configuration = editor.seen(scope)
         self.servers = {name: entry.model_server for name, entry in self.before.model_servers.items()}
         self.delegators = {name: entry.delegator for name, entry in self.before.delegators.items()}
         self.tools = {name: tool.definition for name, tool in self.before.tools.items() if tool.usable}
         self.result = ImportPlan(read=list(draft.read), not_carried=list(draft.dropped))
         self.names: dict[str, str] = {}
-        """Names of delegators in the other tool → ours."""
+        """What ``expected`` should have been."""
 
     def plan(self) -> ImportPlan:
         renamed: dict[str, str] = {}
         for drafted in self.draft.servers:
-            server = self._valid(drafted, ModelServer, server_rules.check_server)
+            server = self._valid(drafted, ModelServer, self._check_server)
             if server is not None:
                 renamed[drafted.entry.name] = self._place(drafted, server, self.servers)
-        around = delegator_rules.Surroundings(self.servers, self.tools)
-        check = functools.partial(delegator_rules.check_delegator, around=around)
-        # Those that name others come last, because these may get other names.
-        for draft in sorted(self.draft.delegators, key=lambda draft: draft.entry.fallback is not None):
+        check = self._check_delegator
+        for draft in self.draft.delegators:
             entry = draft.entry
             if entry.fallback is not None:
-                known_names = [self.names[name] for name in entry.fallback if name in self.names]
+                known_names = [self.expected[name] for name in entry.fallback if name in self.expected]
                 draft.entry = entry = msgspec.structs.replace(entry, fallback=known_names or None)
             if entry.model_server is not None:
                 if entry.model_server not in renamed and any(
@@ -147,8 +163,26 @@ class _Planner:
             if delegator is not None:
                 self.names[entry.name] = self._place(draft, delegator, self.delegators)
         self._defaults()
-        self._input()
+        self._settings()
         return self.result
+
+    def _check_server(self, server: ModelServer) -> Iterator[Finding]:
+        yield from server_rules.check_server(server)
+        if self.scope is Scope.WORKSPACE:
+            yield from workspace_rules.check_workspace_server(server, self._own("model_servers", "model_server"))
+
+    def _check_delegator(self, delegator: Delegator) -> Iterator[Finding]:
+        yield from delegator_rules.check_delegator(
+            delegator, around=delegator_rules.Surroundings(self.servers, self.tools)
+        )
+        if self.scope is Scope.WORKSPACE:
+            personal = self._own("delegators", "delegator")
+            yield from workspace_rules.check_workspace_delegator(delegator, personal, self.servers)
+
+    def _own(self, group: str, declared: str) -> dict[str, Any]:
+        """Return the user's own entries, which bound those of a workspace."""
+        entries = getattr(self.before, group)
+        return {name: getattr(entry, declared) for name, entry in entries.items() if entry.scope is Scope.USER}
 
     def _place(self, drafted: Drafted[_Entry], entry: _Entry, taken: dict[str, _Entry]) -> str:
         """Return the name under which ``entry`` is, or is going to be; a step writes it if it is new."""
@@ -156,7 +190,7 @@ class _Planner:
         base = entry.name
         for number in range(1, 10_000):
             name = base if number == 1 else f"{base[:58]}-{number}"
-            path = _path(kind, name)
+            path = _path(self.root, kind, name)
             candidate = msgspec.structs.replace(entry, name=name)
             present = taken.get(name)
             beside = source_file.read_profile(path) if drafted.profile is not None else None
@@ -182,7 +216,7 @@ class _Planner:
         if drafted.profile is not None:
             kept = drafted.profile.encode()
             self.result.files.append(PlannedFile("profile", name, source_file.profile_place(path), b"", kept))
-        self.result.steps.append(functools.partial(_create, candidate, drafted.profile))
+        self.result.steps.append(functools.partial(_create, candidate, drafted.profile, self.scope))
         self._offer(drafted, candidate, name)
         return name
 
@@ -221,16 +255,16 @@ class _Planner:
         if self.draft.default is not None:
             defaults.append((None, *self.draft.default))
         defaults += [(recipe, *default) for recipe, default in sorted(self.draft.recipes.items())]
-        present = self.before.defaults
+        present = self._present_defaults()
         steps: dict[str | None, str] = {}
         for recipe, theirs, name, location in defaults:
             ours = self.names.get(theirs)
-            current = present.delegator if recipe is None else present.recipes.get(recipe)
+            current = present.get(recipe)
             if ours is None:
                 self._drop(name, "The delegator that it names is not carried over.", location)
             elif current is not None and current != ours:
                 what = "default" if recipe is None else f"default of the recipe `{recipe}`"
-                self._drop(name, f"Your {what} is `{current}`, and it is not replaced.", location)
+                self._drop(name, f"{self._whose} {what} is `{current}`, and it is not replaced.", location)
             elif recipe is not None and self._names_its_delegator(recipe):
                 self._drop(name, f"The recipe `{recipe}` names its delegator itself.", location)
             elif current is None:
@@ -238,7 +272,7 @@ class _Planner:
         if not steps:
             return
         try:
-            path, before, after = self.editor.preview_defaults(steps, Scope.USER)
+            path, before, after = self.editor.preview_defaults(steps, self.scope)
         except UnderstudyError as error:
             for recipe, _, name, location in defaults:
                 if recipe in steps:
@@ -247,28 +281,46 @@ class _Planner:
         self.result.files.append(PlannedFile("default", "defaults", path, before, after, exists=path.exists()))
         for recipe, ours in steps.items():
             self.result.steps.append(
-                functools.partial(Editor.set_default, delegator=ours, recipe=recipe, scope=Scope.USER)
+                functools.partial(Editor.set_default, delegator=ours, recipe=recipe, scope=self.scope)
             )
 
-    def _input(self) -> None:
-        """Write the table ``[input]`` into a new ``config.toml``; one that exists is the user's alone."""
-        path = locations.user_folder() / locations.SINGLE[locations.FileKind.CONFIG]
-        values: dict[str, int] = {}
-        for key, (value, name) in sorted(self.draft.input.items()):
-            present = getattr(self.before.input, key)
+    @property
+    def _whose(self) -> str:
+        return "Your" if self.scope is Scope.USER else "The workspace's"
+
+    def _present_defaults(self) -> dict[str | None, str | None]:
+        """Return the defaults that the scope has, by recipe; those of the user do not bind a workspace."""
+        present = _by_recipe(self.before)
+        personal = _by_recipe(load(None, trusted=False)) if self.scope is Scope.WORKSPACE else {}
+        return {recipe: name for recipe, name in present.items() if name != personal.get(recipe)}
+
+    def _settings(self) -> None:
+        """Write tables into a new ``config.toml`` of the user; one that exists is the user's alone."""
+        path = self.root / locations.SINGLE[locations.FileKind.CONFIG]
+        tables: dict[str, dict[str, float]] = {}
+        for (table, key), (value, name) in sorted(self.draft.settings.items()):
+            section = getattr(self.before, table)
+            present = getattr(section, key)
             if present == value:
                 continue
-            if present != getattr(InputLimits(), key):
-                self._drop(name, f"Your `{key}` in `[input]` is {present}, and it is not replaced.", None)
+            if self.scope is Scope.WORKSPACE:
+                reason = (
+                    f"Set it in your own configuration: `{key} = {_number(value)}` below `[{table}]` in config.toml."
+                )
+                self._drop(name, reason, None)
+            elif present != getattr(type(section)(), key):
+                self._drop(name, f"Your `{key}` in `[{table}]` is {_number(present)}, and it is not replaced.", None)
             elif os.path.lexists(path):
-                reason = f"Your config.toml is not changed. Add to its table `[input]`: {key} = {value}"
+                reason = f"Your config.toml is not changed. Add to its table `[{table}]`: {key} = {_number(value)}"
                 self._drop(name, reason, None)
             else:
-                values[key] = value
-        if values:
-            line = schema_line(locations.FileKind.CONFIG)
-            after = "".join([line, "[input]\n", *(f"{key} = {value}\n" for key, value in values.items())]).encode()
-            self.result.files.append(PlannedFile("default", "input", path, b"", after))
+                tables.setdefault(table, {})[key] = value
+        if tables:
+            lines = [schema_line(locations.FileKind.CONFIG)]
+            for table, values in tables.items():
+                lines += [f"[{table}]\n", *(f"{key} = {_number(value)}\n" for key, value in values.items())]
+            after = "".join(lines).encode()
+            self.result.files.append(PlannedFile("default", "config", path, b"", after))
             self.result.steps.append(lambda editor: editor.create_config(after, Scope.USER))
 
     def _names_its_delegator(self, recipe: str) -> bool:
@@ -279,11 +331,21 @@ class _Planner:
         self.result.not_carried.append(NotCarried(name, reason, location))
 
 
-def _create(entry: ModelServer | Delegator, profile: str | None, editor: Editor) -> None:
+def _number(value: float) -> str:
+    return str(int(value) if value == int(value) else value)
+
+
+def _by_recipe(configuration: Configuration) -> dict[str | None, str | None]:
+    present: dict[str | None, str | None] = dict(configuration.defaults.recipes.items())
+    present[None] = configuration.defaults.delegator
+    return present
+
+
+def _create(entry: ModelServer | Delegator, profile: str | None, scope: Scope, editor: Editor) -> None:
     if isinstance(entry, ModelServer):
-        editor.create(entry, Scope.USER)
+        editor.create(entry, scope)
     else:
-        editor.create(entry, Scope.USER, profile=profile)
+        editor.create(entry, scope, profile=profile)
 
 
 def valid_name(name: str) -> str:
@@ -291,10 +353,10 @@ def valid_name(name: str) -> str:
     return re.sub(r"[^a-z0-9._-]+", "-", name.lower()).lstrip("-._")[:64] or "imported"
 
 
-def _path(kind: Kind, name: str) -> Path:
+def _path(root: Path, kind: Kind, name: str) -> Path:
     file = locations.FileKind.MODEL_SERVER if kind == "modelServer" else locations.FileKind.DELEGATOR
     folder, suffix = locations.PLACES[file]
-    return locations.user_folder() / folder / f"{name}{suffix}"
+    return root / folder / f"{name}{suffix}"
 
 
 def _same(present: object, entry: _Entry, *, keyed: bool) -> bool:

@@ -18,6 +18,7 @@ from understudy.config.parsing import source_file
 from understudy.git import repository
 from understudy.journal import change_notifications
 from understudy.model.config.config_entries import DelegatorEntry, ImportSource
+from understudy.model.config.delegators import Scope
 from understudy.model.errors import ErrorKind, Location, Position, Range, UnderstudyError
 from understudy.model.text import path_quoting
 
@@ -28,7 +29,7 @@ _UNNAMED = Path("/agent-profile.json")
 def import_configuration(caller: Caller, params: setup.ImportParams) -> setup.ImportResult:
     """Import the configuration of another delegation tool, or return what that would write."""
     path = repository.require_path(params.path) if params.path is not None else None
-    made = _plan(caller, params.source, path, params.workspace)
+    made = _plan(caller, params.source, path, params.workspace, Scope(params.scope))
     require_revision(made, params.revision)
     offered = {key.model_server: key for key in made.keys}
     for name in params.store_keys:
@@ -96,10 +97,12 @@ def importable(caller: Caller) -> list[ImportSource]:
     return unimported
 
 
-def _plan(caller: Caller, source: ImportSource, path: Path | None, workspace: str | None) -> import_plan.ImportPlan:
+def _plan(
+    caller: Caller, source: ImportSource, path: Path | None, workspace: str | None, scope: Scope = Scope.USER
+) -> import_plan.ImportPlan:
     top = configuration.load(caller, workspace).workspace
     draft = import_plan.read_source(source, path, top, os.environ, Path.home())
-    return import_plan.make_plan(draft, configuration.editor(caller, workspace))
+    return import_plan.make_plan(draft, configuration.editor(caller, workspace), scope)
 
 
 def _start(path: Path) -> Location:

@@ -78,8 +78,8 @@ class SuggestingGroup(click.Group):
         if args and args[0] not in commands and not args[0].startswith("-"):
             import difflib
 
-            known = {*commands, *(ALIASES if ctx.parent is None else ())}
-            meant = [line for line in _MEANT.get(args[0], ()) if line.split()[0] in known]
+            names = {*commands, *(ALIASES if ctx.parent is None else ())}
+            meant = [line for line in _MEANT.get(args[0], ()) if line.split()[0] in names]
             near = meant or difflib.get_close_matches(args[0], commands, n=3, cutoff=0.5)
             lines = " or ".join(f"`{ctx.command_path} {line}`" for line in near)
             hint = f"Did you mean {lines}?" if near else f"`{ctx.command_path} --help` lists the commands."

@@ -27,7 +27,7 @@ _ENTRY = {"delegators": "delegator", "model-servers": "model_server"}
     epilog=options.examples(
         "understudy config",
         "understudy config default claude",
-        "understudy config default.review claude",
+        "understudy config default.review claude --scope workspace",
         "understudy config delegators.claude.model sonnet",
         "understudy config delegators.claude.launch.yolo true",
         "understudy config delegators.claude.limits --unset",
@@ -36,9 +36,16 @@ _ENTRY = {"delegators": "delegator", "model-servers": "model_server"}
 @click.argument("key", required=False)
 @click.argument("value", required=False)
 @click.option("--unset", is_flag=True, help="Remove the value of KEY.")
+@click.option(
+    "--scope",
+    type=click.Choice(["user", "workspace"]),
+    default="user",
+    show_default=True,
+    help="Whose default to set; other values are set where their entry is.",
+)
 @options.in_workspace
 @options.as_json
-def config(*, key: str | None, value: str | None, unset: bool, workspace: str | None, json_: bool) -> None:
+def config(*, key: str | None, value: str | None, unset: bool, scope: str, workspace: str | None, json_: bool) -> None:
     """Show or set one value of your configuration.
 
     The name is agent-delegator's. KEY is `default`, `default.RECIPE`, `delegators.NAME.FIELD` or
@@ -59,7 +66,7 @@ def config(*, key: str | None, value: str | None, unset: bool, workspace: str | 
         below = _below(values, key)
         output.json(below) if json_ else click.echo(terminal.one_line(_shown(below)))
         return
-    _set(key, None if value is None else _parsed(value), value, workspace)
+    _set(key, None if value is None else _parsed(value), value, workspace, scope)
     now = _below(dict(_every(workspace)), key, missing=None)
     if json_:
         output.json({"key": key, "value": now})
@@ -109,12 +116,12 @@ def _unknown(key: str, values: dict[str, Any]) -> UnderstudyError:
     return UnderstudyError(ErrorKind.INVALID_PARAMS, f"{key!r} has no value.", hint=hint, names=near or None)
 
 
-def _set(key: str, value: Any, raw: str | None, workspace: str | None) -> None:
+def _set(key: str, value: Any, raw: str | None, workspace: str | None, scope: str) -> None:
     head, _, rest = key.partition(".")
     place = uri(workspace or ".")
     if head == _DEFAULT:
         with options.as_options():
-            call("delegators/setDefault", delegator=raw, recipe=rest or None, workspace=place)
+            call("delegators/setDefault", delegator=raw, recipe=rest or None, scope=scope, workspace=place)
         return
     group = _GROUPS.get(head)
     names = {getattr(entry, _ENTRY[head]).name for entry in _listed(head, place)} if group is not None else set()

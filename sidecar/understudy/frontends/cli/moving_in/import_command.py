@@ -34,6 +34,7 @@ _OTHER_NAMES = {"agent-offload": "sideagent", "claude-code-delegate-local": "del
 @click.option("--dry-run", is_flag=True, help="Only show what would be written.")
 @click.option("--yes", is_flag=True, help="Write without asking; keys in plain text are not stored.")
 @click.option("--store-keys", is_flag=True, help="Also store keys that are in plain text, as `servers set-key` does.")
+@options.scope
 @options.in_workspace
 @options.as_json
 def import_(
@@ -43,20 +44,23 @@ def import_(
     dry_run: bool,
     yes: bool,
     store_keys: bool,
+    scope: str,
     workspace: str | None,
     json_: bool,
 ) -> None:
     """Import the configuration of another delegation tool.
 
     TOOL is one of the names below; PATH is its file, if that is not in its usual place. The command shows what it would
-    write into your own configuration as a diff, and every setting that cannot be carried over, then asks. Nothing that
-    exists is replaced, and a second import changes nothing. Keys are never copied into a configuration file.
+    write as a diff, and every setting that cannot be carried over, then asks. Nothing that exists is replaced, and a
+    second import changes nothing. Keys are never copied into a configuration file. With `--scope workspace`, the file
+    of a project, such as .agent-delegator.json, becomes the configuration of that project only.
 
     docs/moving-in.md lists every command and setting of these tools.
     """
     params: dict[str, Any] = {
         "source": source,
         "path": uri(path) if path is not None else None,
+        "scope": scope,
         "workspace": uri(workspace or "."),
     }
     seen = call("configuration/import", **params, dryRun=True)
