@@ -233,6 +233,7 @@ def test_sideagent(planned: Planned, editor: Editor) -> None:
     made = planned("sideagent", SIDEAGENT)
     assert left_out(made) == {
         "profiles.spark.command": 4,
+        "profiles.deepseek": 10,
         "profiles.deepseek.env.OTHER_API_KEY": 19,
         "profiles.keyed.args": 28,
         "profiles.keyed": 26,
@@ -249,7 +250,6 @@ def test_sideagent(planned: Planned, editor: Editor) -> None:
         "deepseek": Delegator(
             name="deepseek",
             tool="claude",
-            mode="tmux",
             launch=Launch(yolo=True),
             env={
                 "ANTHROPIC_BASE_URL": "https://api.deepseek.com/anthropic",
@@ -264,6 +264,41 @@ def test_sideagent(planned: Planned, editor: Editor) -> None:
     }
     assert load(None, trusted=False).defaults.delegator == "deepseek"
     assert planned("sideagent", SIDEAGENT).files == []
+
+
+def test_profiles_that_sideagent_runs_in_a_terminal_run_hands_free(planned: Planned, editor: Editor) -> None:
+    """Claude Code and cursor-agent ask in a terminal whether to trust a folder, and each worktree is a new one."""
+    text = "profiles:\n" + "".join(
+        f"  {name}: {{command: {command}, interface: {name}, args: [{flag}]}}\n"
+        for name, command, flag in (
+            ("claude", "claude", "--dangerously-skip-permissions"),
+            ("codex", "/opt/codex", "--yolo"),
+            ("cursor", "cursor-agent", "--force"),
+            ("generic", "agent", "--all"),
+        )
+    )
+    made = planned("sideagent", text)
+    notes = {one.setting for one in made.not_carried if "--mode tmux" in one.reason}
+    assert notes == {"profiles.claude", "profiles.codex", "profiles.cursor"}
+    delegators = written(editor, made)
+    assert {name: entry.mode for name, entry in delegators.items()} == {
+        "claude": None,
+        "codex": None,
+        "cursor": None,
+        "generic": "tmux",
+    }
+    cursor = delegators["cursor"].launch
+    assert cursor is not None
+    assert cursor.command == ["cursor-agent", "--print", "--trust", "--force", "--", "{prompt}"]
+
+
+@pytest.mark.parametrize(("tool", "reaches"), [("codex", True), ("copilot", True), ("claude", False)])
+def test_the_effort_of_operator_reaches_the_tool(planned: Planned, editor: Editor, tool: str, reaches: bool) -> None:
+    text = f'[[delegators]]\nname = "a"\nllm_tool = "{tool}"\nmodel = "x"\nmodel_properties.reasoning_effort = "high"\n'
+    made = planned("operator", text)
+    assert bool(made.not_carried) is not reaches
+    effort = {"model_reasoning_effort": "high"} if reaches else None
+    assert written(editor, made)["a"].model_properties == effort
 
 
 def test_operator(planned: Planned, editor: Editor) -> None:

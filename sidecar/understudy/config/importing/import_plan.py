@@ -21,6 +21,7 @@ import msgspec
 
 from understudy.config import locations
 from understudy.config.configuration import Configuration
+from understudy.config.discovery import declarations
 from understudy.config.editing.edit import Editor
 from understudy.config.findings import Finding, KeyPath
 from understudy.config.importing import agent_delegate, agent_delegator, delegate_local, operator_config, sideagent
@@ -42,6 +43,7 @@ _DROPPABLE: dict[type, frozenset[str]] = {
     Delegator: frozenset({"display_name", "model_properties", "launch", "env", "limits", "mode", "fallback"}),
     ModelServer: frozenset({"display_name", "headers", "max_concurrent"}),
 }
+_EFFORT = "model_reasoning_effort"
 _WHOLE = 256
 """The most fields of one entry that are left out before it is given up."""
 _MOST_ROUNDS = 4
@@ -155,6 +157,7 @@ class _Planner:
                     continue
                 server_name = renamed.get(entry.model_server, entry.model_server)
                 draft.entry = msgspec.structs.replace(entry, model_server=server_name)
+            draft.entry = _with_own_effort(draft.entry)
             delegator = self._valid(draft, Delegator, check)
             if delegator is None and draft.otherwise is not None:
                 self._drop(draft.setting, "It is kept, listed and exported; it cannot be started here.", draft.location)
@@ -329,6 +332,17 @@ class _Planner:
 
     def _drop(self, name: str, reason: str, location: Location | None) -> None:
         self.result.not_carried.append(NotCarried(name, reason, location))
+
+
+def _with_own_effort(delegator: Delegator) -> Delegator:
+    """Return a delegator with the name that its tool has for ``reasoning_effort``, as Operator calls it for all."""
+    tool = declarations.tools().get(delegator.tool or "")
+    properties = dict(delegator.model_properties or {})
+    names = tool.own_properties if tool is not None else {}
+    if "reasoning_effort" not in properties or "reasoning_effort" in names or _EFFORT not in names:
+        return delegator
+    effort = properties.pop("reasoning_effort")
+    return msgspec.structs.replace(delegator, model_properties={_EFFORT: effort, **properties})
 
 
 def _number(value: float) -> str:

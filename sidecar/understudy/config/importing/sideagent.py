@@ -55,6 +55,10 @@ def _profile(name: str, profile: Table, draft: Draft, *, headless: bool) -> None
         profile.end("Its profile is not carried over.")
         return
     headless = bool(profile.flag("headless")) or headless
+    if not headless and interface != "generic":
+        headless = True
+        reason = "It runs without a terminal: in one, its agent may ask whether to trust each new worktree. "
+        draft.drop(profile.name(), f"{reason}To watch it in tmux: --mode tmux", profile.location())
     table = profile.table("env")
     env = (environment(table) if table is not None else {}) or None
     tool = declarations.tools().get(interface) if interface != "generic" else None
@@ -70,9 +74,6 @@ def _profile(name: str, profile: Table, draft: Draft, *, headless: bool) -> None
         added = _HEADLESS.get(interface, ()) if headless else ()
         delegator = _command(name, [command, *added, *arguments], interface, prompt, headless=headless)
     mode: Literal["tmux"] | None = None if headless else "tmux"
-    if mode is not None and tool is not None and mode not in tool.modes:
-        profile.drop("headless", "This tool does not run in tmux here; it runs without a terminal.")
-        mode = None
     profile.end()
     made = msgspec.structs.replace(delegator, mode=mode, env=env)
     draft.delegators.append(Drafted(made, profile.name(), profile.location()))
