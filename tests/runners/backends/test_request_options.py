@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.runners.backends.content.request_options import adapt, default_output_tokens
+from understudy.runners.backends.content.request_options import OUTPUT_TOKENS, adapt, default_output_tokens
 
 NOT_MAX_TOKENS = (
     "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
@@ -49,6 +49,20 @@ NO_TEMPERATURE = (
             ),
             {"max_tokens": 7384},
         ),
+        (
+            {"max_tokens": OUTPUT_TOKENS},
+            (
+                "'max_tokens' or 'max_completion_tokens' is too large: 65536. This model's maximum context length is "
+                "32768 tokens and your request has 1000 input tokens (65536 > 32768 - 1000)."
+            ),
+            {"max_tokens": 31768},
+        ),
+        (
+            {"max_tokens": OUTPUT_TOKENS},
+            "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]",
+            {"max_tokens": 8192},
+        ),
+        ({"max_tokens": OUTPUT_TOKENS}, "max_tokens is too high", {"max_tokens": 8192}),
     ],
 )
 def test_a_refused_option_is_changed_once_and_named(body: dict, refusal: str, after: dict) -> None:
@@ -68,6 +82,7 @@ def test_a_refused_option_is_changed_once_and_named(body: dict, refusal: str, af
         ({"temperature": 1}, 400, "temperature must be a number"),
         ({"max_tokens": 8192}, 400, "context length is 8192 tokens, you requested 17000 (8100 in the messages"),
         ({"max_tokens": 8192}, 400, "max_tokens: 8192 > 0"),
+        ({"max_tokens": 9000}, 400, "max_tokens is too high"),
     ],
 )
 def test_other_refusals_change_nothing(body: dict, status: int, refusal: str) -> None:
@@ -86,7 +101,7 @@ def test_other_refusals_change_nothing(body: dict, status: int, refusal: str) ->
         ("claude-opus-4-5", 64_000),
         ("claude-haiku-4-5", 64_000),
         ("anthropic/claude-sonnet-5-5", 64_000),
-        ("qwen3-coder", 8192),
+        ("qwen3-coder", 65_536),
     ],
 )
 def test_the_default_output_limit_is_the_models_own(model: str, limit: int) -> None:

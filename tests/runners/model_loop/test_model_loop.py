@@ -85,6 +85,19 @@ async def test_an_incomplete_call_is_never_executed(work, protocol, turn):
     assert '"x' not in json.dumps(work.requests[1]).replace("x = ", ""), "broken JSON goes back to no server"
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_two_turns_in_a_row_that_are_cut_end_the_work(work, protocol):
+    cut = {"finish": "length", "calls": [{"name": "write_file", "arguments": '{"path": "new.py", "content": "x'}]}
+    read = {"calls": [call("read_file", path="calc.py")]}
+    outcome = await work.run(cut, read, cut, DONE, protocol=protocol)
+    assert isinstance(outcome, Outcome), outcome
+    notes = [note.text for note in work.of(Note) if "output limit" in note.text]
+    assert notes == [f"Turn {turn} reached the output limit, so its calls were not executed." for turn in (1, 3)]
+    refused = await work.run(cut, cut, DONE, protocol=protocol)
+    assert (refused.kind, len(work.requests)) == (ErrorKind.OUTPUT_TRUNCATED, 2)
+    assert "max_output_tokens" in refused.hint
+
+
 HOSTILE = ["../outside.txt", "/etc/passwd", "link/secret.txt", "file-link", ".git/config", "a/.GIT/x", "", ".", "a\0b",
            "~/x", "pipe", "x" * 2000]  # fmt: skip
 

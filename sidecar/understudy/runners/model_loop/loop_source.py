@@ -28,6 +28,8 @@ from understudy.runners.runner import FIRST_EVENT_SECONDS, Message, Task
 
 DEFAULT_TURNS = 15
 MAX_TURNS = 40
+MOST_CUT_TURNS = 2
+"""So many turns that reach the output limit one after another end the work: more of the same would be cut, too."""
 CALLS_PER_TURN = 50
 RESULT_CHARACTERS_PER_TURN = 120_000
 """Calls beyond these are not executed, and the model is asked to make them in the next turn."""
@@ -85,6 +87,8 @@ class LoopSource(ExchangeSource):
         self._total: UsageReport | None = None
         self._priced = True
         self._called = 0
+        self._cut_turns = 0
+        """How many turns, one after another, reached the output limit."""
         self._nudged = False
         self._announced = False
 
@@ -123,6 +127,10 @@ class LoopSource(ExchangeSource):
             for item in self._end(turn):
                 yield item
             return
+        if self._exchange.answer.cut:
+            yield self._cut_turn(turn)
+        else:
+            self._cut_turns = 0
         self._called += len(calls)
         results: list[CallResult] = []
         async with aclosing(self._execute(calls, results, turn)) as items:  # type: ignore[type-var]
@@ -133,6 +141,18 @@ class LoopSource(ExchangeSource):
         results[-1] = CallResult(call_id=last.call_id, text=text, ok=last.ok)
         self._conversation.add(self._exchange.answer, results, self._take_messages() if turn < self._limit else None)
         self._begin_checkpoint()
+
+    def _cut_turn(self, turn: int) -> Note:
+        """Return the note about a turn that reached the output limit; raise the error for the second in a row."""
+        self._cut_turns += 1
+        if self._cut_turns >= MOST_CUT_TURNS:
+            raise UnderstudyError(
+                ErrorKind.OUTPUT_TRUNCATED,
+                f"{self.subject} reached its output limit in {self._cut_turns} turns, one after another, before a call "
+                "was complete.",
+                hint="Raise `max_output_tokens` in the delegator's limits, or delegate a smaller piece.",
+            )
+        return Note(level="warning", text=f"Turn {turn} reached the output limit, so its calls were not executed.")
 
     async def _asked(self, *, first: bool) -> AsyncIterator[SourceItem]:
         """Send the conversation and yield the answer; without tools, or shortened, where the server wants that."""
@@ -185,7 +205,7 @@ class LoopSource(ExchangeSource):
             size += len(text)
             results.append(CallResult(call_id=call.call_id, text=text, ok=ok))
         left_out = len(calls) - sum(1 for result in results if not result.text.startswith("Not executed: "))
-        if left_out and len(calls) > 1:
+        if left_out and not self._exchange.answer.cut:
             yield Note(level="info", text=f"{left_out} of {len(calls)} calls of this turn were not executed.")
 
     def _refusal(self, number: int, size: int) -> str | None:
