@@ -1949,7 +1949,7 @@ export interface AskedBy {
   session?: string;
   /** Tool of that agent. */
   agent?: string;
-  /** Process of the client. */
+  /** Process of the client; of the command line, the process that started it. */
   pid?: number;
   /** Folder in which the client works. */
   cwd?: string;
@@ -2566,6 +2566,8 @@ export interface LedgerEntry {
   /** LSP language ID of the first file; empty when there is none or it is not known. */
   language?: string;
   workspace: string;
+  /** The file that it was asked to write, for recipes that write one. */
+  target?: string;
   delegator: string;
   tool?: string;
   modelServer?: string;

@@ -183,8 +183,8 @@ class TerminalCaller(Caller):
         self._folder = folder
 
     def asked_by(self) -> AskedBy:
-        """Return this process, and the agent in whose environment it runs."""
-        return describe_asker(self.name, pid=os.getpid(), cwd=self._folder, environ=os.environ)
+        """Return the process that started this one, and the agent in whose environment it runs."""
+        return describe_asker(self.name, pid=os.getppid(), cwd=self._folder, environ=os.environ)
 
     def folder(self) -> Path | None:
         """Return the folder given."""

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from understudy.api.caller import describe_asker
+from understudy.engine.planning.delegator_choice import choose_candidate
 from understudy.engine.text_recipes import corpus as corpora
 from understudy.engine.text_recipes import request_paths, text_request
 from understudy.files.user_file import require_current_folder
 from understudy.model.config.delegators import Limits
 from understudy.model.delegation import events
-from understudy.model.delegation.delegations import Usage
+from understudy.model.delegation.delegations import LaunchOverride, StartParams, Usage
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class PreparedText(msgspec.Struct, kw_only=True):
             elif isinstance(event, events.Note):
                 note(event.text)
 
-        asked_by = describe_asker("cli", pid=os.getpid(), cwd=self.folder, environ=os.environ)
+        asked_by = describe_asker("cli", pid=os.getppid(), cwd=self.folder, environ=os.environ)
         identifier, outcome = text_request.run(self.request, asked_by, on_event=tell, deliver=self._deliver)
         return TextAnswer(
             id=identifier,
@@ -154,6 +155,14 @@ def prepare(params: TextParams) -> PreparedText:
         target=target,
         writes=target is not None and params.writes_target,
     )
+
+
+def expected(recipe: str, delegator: str | None, model: str | None) -> tuple[str, str]:
+    """Return the delegator and the model that a request would use; raises the errors of choosing them."""
+    _, configuration = text_request.configured(require_current_folder())
+    asked = StartParams(recipe=recipe, delegator=delegator, launch=LaunchOverride(model=model) if model else None)
+    chosen = choose_candidate(configuration, configuration.require_recipe(recipe), asked)
+    return chosen.delegator.name, chosen.delegator.model
 
 
 def preview_of(request: text_request.PreparedRequest) -> PreviewResult:

@@ -238,6 +238,7 @@ def _entry(delegation: Delegation, spec: Spec, attempt: Attempt) -> LedgerEntry:
         recipe=delegation.recipe,
         language=language_of(path_quoting.readable(subject[0])) if subject else "",
         workspace=delegation.workspace,
+        target=spec.target,
         delegator=attempt.delegator,
         tool=attempt.tool,
         model_server=attempt.model_server,

@@ -268,8 +268,9 @@ class UnderstudyError(Exception):
         scope: ErrorScope | None = None,
         log_paths: list[str] | None = None,
         parameter: str | None = None,
+        status: int | None = None,
     ) -> None:
-        """Store the parts; ``str(error)`` is only the message."""
+        """Store the parts; ``str(error)`` is only the message, and ``status`` that of an HTTP response."""
         super().__init__(message)
         self.kind = kind
         self.message = message
@@ -280,6 +281,7 @@ class UnderstudyError(Exception):
         self.scope = scope
         self.log_paths = log_paths
         self.parameter = parameter
+        self.status = status
 
     def info(self) -> ErrorInfo:
         """Return the wire form."""

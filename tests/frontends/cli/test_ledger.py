@@ -62,7 +62,7 @@ def test_a_delegation_appears_with_its_outcome_and_in_every_export(worked: Path)
     assert (cells["id"], cells["agent"], cells["workspace"]) == (entry["id"], "claude", str(worked))
     record = json.loads(run("ledger", "--export", "token-meter"))
     assert (record["command"], record["profile"], record["claude_session_id"]) == ("explain", "echo", "s-1")
-    assert record["codex_session_id"] is None
+    assert (record["codex_session_id"], record["backend"], record["host"]) == ("", "generic", "")
     assert json.loads(run("ledger", "--json"))["lines"][0]["review"] == {"pending": 0, "accepted": 0, "rejected": 0}
 
 

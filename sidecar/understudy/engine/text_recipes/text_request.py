@@ -252,6 +252,7 @@ class _Attempt:
                 recipe=prepared.recipe.name,
                 language=language_of(subject) if subject else "",
                 workspace=str(prepared.workspace),
+                target=prepared.target,
                 delegator=delegator.name,
                 model_server=delegator.model_server,
                 model=delegator.model or "",

@@ -250,7 +250,7 @@ class AskedBy(Wire, kw_only=True):
     agent: str | None = None
     """Tool of that agent."""
     pid: int | None = None
-    """Process of the client."""
+    """Process of the client; of the command line, the process that started it."""
     cwd: str | None = None
     """Folder in which the client works."""
     parent: str | None = None

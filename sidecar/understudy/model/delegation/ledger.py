@@ -31,6 +31,8 @@ class LedgerEntry(Wire, kw_only=True):
     language: str = ""
     """LSP language ID of the first file; empty when there is none or it is not known."""
     workspace: str
+    target: str | None = None
+    """The file that it was asked to write, for recipes that write one."""
     delegator: str
     tool: str | None = None
     model_server: str | None = None

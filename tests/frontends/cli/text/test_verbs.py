@@ -82,6 +82,74 @@ def test_a_request_that_cannot_be_made_is_an_envelope_with_code_2(
     assert list(ledger.read()) == []
 
 
+@pytest.mark.parametrize(
+    ("arguments", "facts"),
+    [
+        (["ask", "-t", "x", "missing.py"], {}),
+        (["summarize"], {}),
+        (["write", "-t", "x"], {}),
+        (["write", "-t", "x", "--target", "src/a.py"], {"target": "src/a.py"}),
+        (["write", "-t", "x", "--target", "../a.py"], {"target": "../a.py"}),
+        (
+            ["write", "-t", "x", "missing.py", "--target", "n.py", "--model", "other"],
+            {"target": "n.py", "model": "other"},
+        ),
+    ],
+)
+def test_the_envelope_of_every_error_says_who_would_have_done_what(served, arguments, facts):
+    """In the form of agent-delegate 0.2.0."""
+    name = served.on("scholar")
+    envelope = served.run(*arguments, "--json", stdin=b"").envelope
+    assert {key: envelope[key] for key in ("profile", "model", "target") if key in envelope} == {
+        "profile": name,
+        "model": "scholar",
+        **facts,
+    }
+    unknown = served.run("ask", "-t", "x", "src", "-d", "absent", "--json").envelope
+    assert (unknown["profile"], "model" in unknown) == ("absent", False)
+    assert served.run("ask", "-t", "x", "src", "-d", served.on("401"), "--json").envelope["error"]["status"] == 401
+
+
+def test_the_export_for_token_meter_has_the_bytes_of_agent_delegate(served, monkeypatch):
+    """Compared with what 0.2.0 logs for the same requests, field by field; only times and processes differ."""
+    monkeypatch.setenv("CODEX_SESSION_ID", "c-1")
+    name = served.on("author")
+    served.run("ask", "-t", "x", "src", "-d", name)
+    served.run("write", "-t", "x", "--target", "new-ü.py", "-d", name)
+    lines = served.run("ledger", "--export", "token-meter").out.splitlines()
+    for line, command, target in zip(lines, ("ask", "write"), ({}, {"target": "new-ü.py"}), strict=True):
+        record = json.loads(line)
+        assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", record["ts"])
+        same = {
+            "ts": record["ts"],
+            "command": command,
+            "profile": name,
+            "backend": "openai-compat",
+            "model": "author",
+            "prompt_eval_count": record["prompt_eval_count"],
+            "eval_count": record["eval_count"],
+            "cached_tokens": 4,
+            "reasoning_tokens": 3,
+            "total_duration_ms": record["total_duration_ms"],
+            "cwd": str(served.top),
+            "claude_session_id": "",
+            "codex_session_id": "c-1",
+            "parent_pid": os.getppid(),
+            "host": served.server.base_url,
+            **target,
+        }
+        assert line == json.dumps(same)
+
+
+def test_the_export_for_token_meter_knows_servers_that_speak_messages(served):
+    (locations.user_folder() / "model-servers" / "scripted.toml").write_text(
+        f'name = "scripted"\nkind = "custom"\nbase_url = "{served.server.base_url}"\nprotocols = ["anthropic"]\n'
+    )
+    served.run("ask", "-t", "x", "src", "-d", served.on("messages_good"))
+    record = json.loads(served.run("ledger", "--export", "token-meter").out)
+    assert (record["backend"], record["host"]) == ("anthropic", served.server.base_url)
+
+
 def test_the_hint_about_an_unknown_model_names_its_server(served):
     asked = served.run("ask", "-t", "x", "src", "-d", served.on("unheard-of"))
     assert asked.code == 1

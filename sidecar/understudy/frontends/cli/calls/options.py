@@ -304,7 +304,9 @@ def as_options(*, also_json: bool = False) -> Iterator[None]:
         # The message is about what was given (--no-worktree), the hint about what to give instead.
         message = _said(error.message, by_key | _negated(context))
         hint = _said(error.hint, by_key) if error.hint else None
-        raise UnderstudyError(error.kind, message, hint=hint, names=error.names, log_paths=error.log_paths) from None
+        raise UnderstudyError(
+            error.kind, message, hint=hint, names=error.names, log_paths=error.log_paths, status=error.status
+        ) from None
 
 
 def _options(command: click.Command) -> dict[str, str]:

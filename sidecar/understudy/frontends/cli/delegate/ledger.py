@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import platform
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -294,27 +294,32 @@ def _inert(cell: Any) -> Any:
 
 
 def _token_meter(entries: Iterable[LedgerEntry]) -> None:
-    host = platform.node()
+    """Print records as agent-delegate 0.2.0 logs them: the same fields, order and bytes."""
+    servers = {entry.model_server.name: entry.model_server for entry in call("modelServers/list").model_servers}
     for entry in entries:
         by, usage = entry.asked_by, entry.usage
+        server = servers.get(entry.model_server or "")
+        speaks_messages = server is not None and (server.protocols or [""])[0] == "anthropic"
+        backend = "anthropic" if speaks_messages else "openai-compat"
         record = {
-            "ts": int(datetime.fromisoformat(entry.at).timestamp()),
+            "ts": datetime.fromisoformat(entry.at).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "command": entry.recipe,
             "profile": entry.delegator,
-            "backend": entry.model_server or entry.tool,
+            "backend": entry.tool or backend,
             "model": entry.model,
-            "prompt_eval_count": usage.input_tokens,
+            "prompt_eval_count": usage.input_tokens - (usage.cache_read_tokens if speaks_messages else 0),
             "eval_count": usage.output_tokens,
             "cached_tokens": usage.cache_read_tokens,
             "reasoning_tokens": usage.reasoning_tokens,
             "total_duration_ms": round(entry.seconds * 1000),
             "cwd": by.cwd or entry.workspace,
-            "claude_session_id": by.session if by.agent == "claude" else None,
-            "codex_session_id": by.session if by.agent == "codex" else None,
+            "claude_session_id": (by.agent == "claude" and by.session) or "",
+            "codex_session_id": (by.agent == "codex" and by.session) or "",
             "parent_pid": by.pid,
-            "host": host,
+            "host": "" if server is None else server.base_url,
+            **({} if entry.target is None else {"target": entry.target}),
         }
-        click.echo(msgspec.json.encode(record))
+        click.echo(json.dumps(record))
 
 
 _EXPORTS: Mapping[str, Callable[[Iterable[LedgerEntry]], None]] = {

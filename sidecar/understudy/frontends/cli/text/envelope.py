@@ -3,7 +3,7 @@
 With ``--json`` they print one envelope, also for errors, in the form that scripts of agent-delegate read::
 
     {"ok": true, "command", "model", "content", "profile", "target"?, "usage": {…}}
-    {"ok": false, "command", "error": {"type", "message", "kind", "hint"?}, …}
+    {"ok": false, "command", "profile"?, "model"?, "target"?, "error": {"type", "message", "kind", "hint"?, "status"?}}
 
 Exit codes: 0 for an answer, 1 if the model server failed, 2 if the request could not be made.
 """
@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -60,11 +61,11 @@ class EnvelopeCommand(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
-        with self._usage_errors(as_json=ctx.params["json_"]):
+        with self._usage_errors(as_json=ctx.params["json_"], arguments=ctx.params):
             return super().invoke(ctx)
 
     @contextlib.contextmanager
-    def _usage_errors(self, *, as_json: bool) -> Iterator[None]:
+    def _usage_errors(self, *, as_json: bool, arguments: Mapping[str, Any] = MappingProxyType({})) -> Iterator[None]:
         try:
             yield
         except click.UsageError as error:
@@ -73,12 +74,14 @@ class EnvelopeCommand(click.Command):
             wrong = UnderstudyError(
                 ErrorKind.INVALID_PARAMS, error.format_message(), hint=f"Run `understudy {self.name} --help`."
             )
-            _print(_error(str(self.name), wrong, "missing_target" if "--target" in wrong.message else None, {}))
+            kind = "missing_target" if "--target" in wrong.message else None
+            _print(_error(str(self.name), wrong, kind, _expected(str(self.name), arguments)))
             raise click.exceptions.Exit(UNUSABLE) from None
 
 
-def enveloped(command: str, run: Callable[[dict[str, Any]], None], *, as_json: bool) -> int:
+def enveloped(command: str, run: Callable[[dict[str, Any]], None], arguments: Mapping[str, Any]) -> int:
     """Run a command and return its exit code; ``run`` fills in what is known for the envelope of an error."""
+    as_json = arguments["json_"]
     facts: dict[str, Any] = {}
     try:
         with options.as_options(also_json=True):
@@ -97,7 +100,7 @@ def enveloped(command: str, run: Callable[[dict[str, Any]], None], *, as_json: b
         return OK
     empty = "empty_stdin" if problem.kind is ErrorKind.INPUT_EMPTY and command == "summarize" else None
     if as_json:
-        _print(_error(command, problem, empty, facts))
+        _print(_error(command, problem, empty, _expected(command, arguments) | facts))
     else:
         from understudy.frontends.cli.output import output
 
@@ -139,7 +142,20 @@ def _error(command: str, problem: UnderstudyError, type_: str | None, facts: dic
         info["hint"] = problem.hint
     if problem.names:
         info["names"] = problem.names
+    if problem.status is not None:
+        info["status"] = problem.status
     return {"ok": False, "command": command, **facts, "error": info}
+
+
+def _expected(command: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the delegator, the model and the target of a request that was not made, as far as they are known."""
+    from understudy.api import text_requests
+
+    profile, model = arguments.get("delegator"), arguments.get("model")
+    with contextlib.suppress(UnderstudyError):
+        profile, model = text_requests.expected(command, profile, model)
+    values = {"profile": profile, "model": model, "target": arguments.get("target")}
+    return {name: value for name, value in values.items() if value}
 
 
 def _print(value: dict[str, Any]) -> None:

@@ -128,7 +128,7 @@ def summarize(*, files: tuple[str, ...], **arguments: Any) -> int:
 
 def _run(command: str, arguments: dict[str, Any], **params: Any) -> int:
     return envelope.enveloped(
-        command, lambda facts: _answer(command, arguments, params, facts), as_json=arguments["json_"]
+        command, lambda facts: _answer(command, arguments, params, facts), {**params, **arguments}
     )
 
 
@@ -136,8 +136,6 @@ def _answer(command: str, arguments: dict[str, Any], params: dict[str, Any], fac
     """Prepare the request, then show it, or send it and print the answer."""
     from understudy.api import text_requests
 
-    if arguments["delegator"]:
-        facts["profile"] = arguments["delegator"]
     prepared = text_requests.prepare(
         text_requests.TextParams(
             recipe=command,

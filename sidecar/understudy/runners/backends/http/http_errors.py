@@ -59,8 +59,10 @@ def refusal(status: int, body: str, server: str, scrub: Callable[[str], str]) ->
             ErrorKind.CONNECTION_FAILED,
             f"{text}, a redirect. Redirects are not followed, because the prompt and the key would be sent there too.",
             hint="Set `base_url` to the address that it redirects to.",
+            status=status,
         )
-    return UnderstudyError(kind, f"{text}: {shown}" if shown else f"{text}.", hint=hint, scope=scope_of(kind))
+    message = f"{text}: {shown}" if shown else f"{text}."
+    return UnderstudyError(kind, message, hint=hint, scope=scope_of(kind), status=status)
 
 
 def reported(error: Any, server: str, scrub: Callable[[str], str]) -> UnderstudyError:
