@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,8 @@ import pytest
 from wait_until import until
 
 from understudy.judge.mutant_runners import check_mutants
+from understudy.judge.mutant_runners.cargo_mutants import CargoMutants
+from understudy.judge.mutant_runners.check_mutants import ChangedFile
 from understudy.judge.mutant_runners.mutant_runs import Lane, MutantRuns, PlannedRun, RecordedTests, run_mutants
 from understudy.judge.mutant_runners.script_mutants import script_runner
 from understudy.judge.mutation.mutation_test import runner_for
@@ -64,8 +67,18 @@ class Place:
             if path.is_file() and not made.intersection(path.relative_to(self.tree).parts)
         }
 
-    async def judge(self, extra: Sequence[Mutant] = (), *, only: str = "", seconds: float = 300) -> MutantRuns:
-        """Run all mutants of the file (those with the operator ``only``), the sham ones and ``extra`` ones."""
+    async def judge(
+        self,
+        extra: Sequence[Mutant] = (),
+        *,
+        only: str = "",
+        seconds: float = 300,
+        first: Mapping[str, str] | None = None,
+    ) -> MutantRuns:
+        """Run all mutants of the file (those with the operator ``only``), the sham ones and ``extra`` ones.
+
+        Before them, run on other contents of the files ``first``.
+        """
         plan = PreparedCheck(check=Check(name="suite", argv=self.argv), kind=self.kind, tests=self.tests)
         runner = runner_for(plan, self.context, keep=self.keep)
         before = self.content()
@@ -74,6 +87,7 @@ class Place:
         planned = [self.run(recorded, one) for one in (*mutants_of(self.file, source), *extra)]
         planned = [one for one in planned if only in {"", one.mutant.operator}]
         everything = tuple(recorded.passed)
+        planned = [*(self.other(path, text, everything) for path, text in (first or {}).items()), *planned]
         planned += [
             PlannedRun(path=self.file, mutant=one, tests=everything, sham=True)
             for one in (same_bytes(source), other_text(self.file, source, "x"))
@@ -82,6 +96,13 @@ class Place:
         assert self.content() == before
         self.recorded = recorded
         return runs
+
+    def other(self, path: str, text: str, tests: tuple[str, ...]) -> PlannedRun:
+        end = len((self.tree / path).read_bytes())
+        mutant = Mutant(
+            start=0, end=end, text=text.encode(), operator="other", line=1, first_line=1, last_line=1, function="f"
+        )
+        return PlannedRun(path=path, mutant=mutant, tests=tests, to_the_end=True, of_tests=True)
 
     def run(self, recorded: RecordedTests, mutant: Mutant) -> PlannedRun:
         return PlannedRun(path=self.file, mutant=mutant, tests=tuple(recorded.tests_of(self.file, mutant)))
@@ -281,6 +302,14 @@ class TestKeptRunners:
                 assert (one.killers, one.ran) == ((names["calc"],), (names["calc"],))
         assert shams(runs) == SURVIVED
 
+    async def test_tests_that_were_changed_are_as_before_in_the_next_run(self, scripts: Place, kind: str) -> None:
+        self.write(scripts, kind, GOOD)
+        path = "calc.test.js" if kind == "jest" else "calc.test.ts"
+        text = (scripts.tree / path).read_text()
+        runs = await scripts.judge(only="other", first={path: text.replace("8", "9")})
+        assert runs.kept
+        assert [one.status.value for one in runs.results] == ["Killed", *SURVIVED]
+
     async def test_tests_that_look_at_nothing(self, scripts: Place, kind: str) -> None:
         self.write(scripts, kind, 'test("x", () => { double(4); count(0); });\n')
         found = set(statuses(await scripts.judge()).values())
@@ -361,6 +390,9 @@ def python_tests(place: Place, request: pytest.FixtureRequest) -> Place:
         (["yarn", "test"], {"test": "npm run deep"}, None),
         (["yarn", "test"], {"test": "npm run deep", "deep": "jest --ci"}, ("jest", ["--ci"])),
         (["npx", "jest", "--watch"], {}, ("jest", [])),
+        (["npx", "--no-install", "vitest", "run"], {}, ("vitest", ["run"])),
+        (["npx", "-y", "jest", "--ci"], {}, ("jest", ["--ci"])),
+        (["npx", "--package", "vitest", "vitest"], {}, None),
         (["pnpm", "exec", "vitest", "run"], {}, ("vitest", ["run"])),
         (["npm", "test"], {"test": "tsc && node --test"}, None),
         (["npm", "test"], {"test": "node --test lib"}, ("node", ["--test", "lib"])),
@@ -584,6 +616,17 @@ fn counts() {
     assert_eq!(calc::count(3), 3);
 }
 """
+
+
+async def test_cargo_builds_again_what_is_put_back_with_its_old_time(place: Place) -> None:
+    place.has({"lib.rs": "", "tests.rs": ""})
+    check = Check(name="suite", argv=["{python}", "-c", "", "--quiet"])
+    runner = CargoMutants(PreparedCheck(check=check), place.context)
+    assert runner.plan.check.argv == ["{python}", "-c", ""]
+    await runner.mutated_run(ChangedFile(path="lib.rs", content=b"// other"), 30)
+    os.utime(place.tree / "lib.rs", (1, 1))
+    await runner.mutated_run(ChangedFile(path="tests.rs", content=b"// other"), 30)
+    assert (place.tree / "lib.rs").stat().st_mtime > 1
 
 
 @pytest.mark.heavy

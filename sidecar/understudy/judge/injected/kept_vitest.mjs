@@ -39,8 +39,11 @@ const vitest = await createVitest("test", {
 await (vitest.standalone ?? vitest.init)?.call(vitest);
 const specifications = await vitest.globTestSpecifications(filter);
 
+let changed = [];
 for (let request = await next(); request; request = await next()) {
-  vitest.invalidateFile(request.changed);
+  // What was changed for the last run is as it was before.
+  for (const file of new Set([...changed, request.changed])) vitest.invalidateFile(file);
+  changed = [request.changed];
   vitest.state.errorsSet?.clear();
   for (const one of [vitest, ...vitest.projects]) one.config.bail = request.stop ? 1 : 0;
   const chosen = request.tests ? specifications.filter((one) => request.tests.includes(one.moduleId)) : specifications;

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import dataclasses
+import os
 
 from msgspec.structs import replace
 
@@ -11,6 +14,7 @@ from understudy.judge.runs import judged_tree
 from understudy.judge.runs.check_run import CheckContext, run_once
 from understudy.judge.runs.runner_registry import PreparedCheck
 
+_QUIET = frozenset({"-q", "--quiet"})
 _LEAST_BUILD_SECONDS = 60.0
 _SLOWER_BUILD = 10.0
 """A build may take this many times as long as the first one, which builds the dependencies too."""
@@ -20,16 +24,29 @@ class CargoMutants(CheckMutants):
     """Builds first, so that a mutant that does not compile is recognised and the time of a build counts for no test."""
 
     def __init__(self, plan: PreparedCheck, context: CheckContext, *, keep: bool = False) -> None:
-        """Run ``plan`` in ``context``."""
+        """Run ``plan`` in ``context``, so that it names its tests."""
+        argv = [word for word in plan.check.argv if word not in _QUIET]
+        plan = dataclasses.replace(plan, check=replace(plan.check, argv=argv))
         super().__init__(plan, context, keep=keep)
         self._build_seconds = 0.0
+        self._changed: str | None = None
+        """The file that had another content in the last run."""
 
     async def mutated_run(self, changed: ChangedFile, seconds: float) -> SeenRun:
         """Build and run the tests with another content of one file; ``seconds`` is for the tests alone."""
+        if self._changed not in {None, changed.path}:
+            # It is put back with its old time, by which cargo would take the last build for one of this content.
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(os.utime, self.context.tree / self._changed)
+        self._changed = changed.path
         with judged_tree.file_replaced(self.context.tree, changed.path, changed.content):
             left = self.deadline - asyncio.get_running_loop().time()
             build_seconds = max(_LEAST_BUILD_SECONDS, _SLOWER_BUILD * self._build_seconds)
             return await self._built_run(seconds, max(0.1, min(build_seconds, left)))
+
+    def forget_copy(self) -> None:
+        """Forget the file that was changed last."""
+        self._changed = None
 
     async def once(self, seconds: float) -> SeenRun:
         """Build and run the tests."""

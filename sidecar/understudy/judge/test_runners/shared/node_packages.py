@@ -27,6 +27,7 @@ from understudy.judge.test_runners.shared.test_runner import (
 
 MANAGERS = frozenset({"npm", "pnpm", "yarn", "bun"})
 STARTERS = frozenset({"npx", "pnpx", "bunx"})
+_STARTER_OPTIONS = frozenset({"--no-install", "--no", "--yes", "-y", "--offline", "--prefer-offline", "--quiet", "-q"})
 _TEST = re.compile(r"(?:\.(?:test|spec)\.[cm]?[jt]sx?$)|(?:(?:^|/)__tests__/.*\.[cm]?[jt]sx?$)")
 _SUMMARY = re.compile(r"^\s*Tests:?\s+((?:\d+ \w+(?:, | \| )?)+)\s*(?:\(\d+\))?\s*$", re.MULTILINE)
 _DEEPEST = 3
@@ -62,8 +63,9 @@ def started_program(argv: Sequence[str], folder: Path, depth: int = _DEEPEST) ->
     if not argv or depth == 0:
         return None
     name = program_of(argv[0])
-    if name in STARTERS and len(argv) > 1 and not argv[1].startswith("-"):
-        return list(argv[1:])
+    if name in STARTERS:
+        first = next((at for at, word in enumerate(argv) if at and word not in _STARTER_OPTIONS), len(argv))
+        return list(argv[first:]) if first < len(argv) and not argv[first].startswith("-") else list(argv)
     if name not in MANAGERS:
         return list(argv)
     words = list(argv[1:])
