@@ -69,8 +69,12 @@ export interface DelegateOptions {
 const OPTIONS = "options";
 const SEVERITIES = { error: 1, warning: 2, information: 3, hint: 4 } as const;
 
+const CHOOSE_FILES = "files:choose";
+
 interface DelegateDraft {
   readonly recipe?: Recipe;
+  /** The files to work on, if none was named and the recipe needs one. */
+  readonly files?: readonly string[];
   readonly task?: string;
   readonly target?: string;
   readonly delegator?: string;
@@ -88,7 +92,7 @@ interface DraftOverride {
   readonly summary: string;
 }
 
-type Question = "recipe" | "words" | "target" | "preview";
+type Question = "recipe" | "files" | "words" | "target" | "preview";
 
 /** Ask the questions, show the preview, start the delegation. */
 export async function delegate(deps: DelegateDeps, given: Subject, options: DelegateOptions): Promise<void> {
@@ -108,10 +112,14 @@ export async function delegate(deps: DelegateDeps, given: Subject, options: Dele
     await deps.host.windows.message("info", t("No recipe applies here."));
     return;
   }
-  const asksWords = (recipe: Recipe): boolean => options.askInstructions || needsInstructions(recipe, subject);
+  const of = ({ files }: DelegateDraft): Subject => (files ? { ...subject, files } : subject);
+  const asksFiles = (recipe: Recipe): boolean => subject.files.length === 0 && needsFile(recipe);
+  const asksWords = (recipe: Recipe): boolean =>
+    options.askInstructions || (needsInstructions(recipe, subject) && !asksFiles(recipe));
   const after = (state: DelegateDraft, step: Question): Question => {
     const { recipe } = state;
-    if (recipe && step === "recipe" && asksWords(recipe)) return "words";
+    if (recipe && step === "recipe" && asksFiles(recipe)) return "files";
+    if (recipe && (step === "recipe" || step === "files") && asksWords(recipe)) return "words";
     if (recipe?.returns === "file" && step !== "target") return "target";
     return "preview";
   };
@@ -130,10 +138,17 @@ export async function delegate(deps: DelegateDeps, given: Subject, options: Dele
       const next = { ...state, recipe };
       return { kind: "next", state: next, to: after(next, "recipe") };
     },
+    files: async (state: DelegateDraft, place: StepPosition): Promise<StepResult<DelegateDraft, Question>> => {
+      const files = await chooseFiles(deps, subject, place);
+      if (files === "back") return { kind: "back" };
+      if (files.length === 0) return { kind: "cancelled" };
+      const next = { ...state, files };
+      return { kind: "next", state: next, to: after(next, "files") };
+    },
     words: async (state: DelegateDraft, place: StepPosition): Promise<StepResult<DelegateDraft, Question>> => {
-      const must = state.recipe !== undefined && needsInstructions(state.recipe, subject);
+      const must = state.recipe !== undefined && needsInstructions(state.recipe, of(state));
       const outcome = await deps.host.windows.input({
-        title: titleOf(state, subject),
+        title: titleOf(state, of(state)),
         ...place,
         prompt: must ? t("Describe the task.") : t("Add instructions (optional)."),
         value: state.task ?? "",
@@ -143,7 +158,8 @@ export async function delegate(deps: DelegateDeps, given: Subject, options: Dele
               button: {
                 icon: "edit",
                 tooltip: t("Write Several Lines"),
-                press: (task: string) => deps.compose({ recipe: state.recipe?.name ?? "", task, files: subject.files }),
+                press: (task: string) =>
+                  deps.compose({ recipe: state.recipe?.name ?? "", task, files: of(state).files }),
               },
             }
           : {}),
@@ -168,7 +184,7 @@ export async function delegate(deps: DelegateDeps, given: Subject, options: Dele
       if (outcome.kind !== "accepted") return { kind: outcome.kind };
       return { kind: "next", state: { ...state, target: outcome.value.trim() }, to: "preview" };
     },
-    preview: (state: DelegateDraft, place: StepPosition) => previewStep(deps, subject, state, place),
+    preview: (state: DelegateDraft, place: StepPosition) => previewStep(deps, of(state), state, place),
   };
   const first: DelegateDraft = asked ? { recipe: asked } : {};
   const done = await runSteps<DelegateDraft, Question>(
@@ -178,10 +194,10 @@ export async function delegate(deps: DelegateDeps, given: Subject, options: Dele
     (state) => {
       const recipe = state.recipe;
       const questions = (asked ? 0 : 1) + (recipe ? Number(asksWords(recipe)) : Number(options.askInstructions));
-      return questions + Number(recipe?.returns === "file") + 1;
+      return questions + Number(recipe?.returns === "file") + Number(recipe !== undefined && asksFiles(recipe)) + 1;
     },
   );
-  if (done?.recipe) await startDelegation(deps, startParams(deps, subject, done.recipe, done));
+  if (done?.recipe) await startDelegation(deps, startParams(deps, of(done), done.recipe, done));
 }
 
 /**
@@ -490,6 +506,33 @@ function subjectFolder({ host }: DelegateDeps, subject: Subject): Folder | undef
   return subject.folder ?? folderOf(subject.files[0], host.workspace.folders);
 }
 
+function needsFile(recipe: Recipe): boolean {
+  return recipe.needs?.includes("file") ?? false;
+}
+
+/** Ask for files: one of those in tabs, or any on disk. None if the user cancelled. */
+async function chooseFiles(
+  { host }: Pick<DelegateDeps, "host">,
+  { folder }: Subject,
+  place: StepPosition,
+): Promise<readonly string[] | "back"> {
+  const inside = folder ?? host.workspace.folders[0];
+  const tabs = host.documents.tabs.filter((uri) => inside !== undefined && uri.startsWith(`${inside.uri}/`));
+  const choose: PickItem = { id: CHOOSE_FILES, label: t("Choose Files…"), icon: "folder-opened" };
+  if (tabs.length > 0) {
+    const outcome = await host.windows.pick({
+      title: t("Delegate"),
+      ...place,
+      placeholder: t("Which file?"),
+      items: [...tabs.map((uri) => ({ id: uri, label: nameOf(uri), description: placeOf(uri, inside) })), choose],
+    });
+    if (outcome.kind !== "picked") return outcome.kind === "back" ? "back" : [];
+    const [id = ""] = outcome.ids;
+    if (id !== CHOOSE_FILES) return [id];
+  }
+  return host.windows.pickFiles(t("Choose Files"), inside?.uri);
+}
+
 function needsInstructions(recipe: Recipe, subject: Subject): boolean {
   // Problems say what to do.
   const needsTask = (recipe.needs?.includes("task") ?? false) && !subject.diagnostics;
@@ -501,8 +544,17 @@ function subjectName({ files, range, diagnostics }: Subject): string {
   if (diagnostics) return diagnostics.length === 1 ? t("this problem") : t("{0} problems", diagnostics.length);
   if (file === undefined) return t("this folder");
   if (files.length > 1) return t("{0} files", files.length);
-  const name = decodeURIComponent(file.slice(file.lastIndexOf("/") + 1));
-  return range ? t("the selection in {0}", name) : name;
+  return range ? t("the selection in {0}", nameOf(file)) : nameOf(file);
+}
+
+function nameOf(uri: string): string {
+  return decodeURIComponent(uri.slice(uri.lastIndexOf("/") + 1));
+}
+
+/** The folder of a file, relative to the workspace folder. */
+function placeOf(uri: string, folder: Folder | undefined): string {
+  const parent = uri.slice(0, uri.lastIndexOf("/"));
+  return decodeURIComponent(folder && parent.startsWith(folder.uri) ? parent.slice(folder.uri.length + 1) : parent);
 }
 
 function overlaps(one: Range, other: Range): boolean {

@@ -78,7 +78,9 @@ export function registerDelegateCommands(
   disposables.add(
     host.commands.register("understudy.delegate.tests", async (uri, uris) => {
       const subject = subjectOf(deps, uri, uris, "file");
-      return subject ? startRecipe(deps, subject, "tests") : needsFile();
+      if (subject) return startRecipe(deps, subject, "tests");
+      if (host.workspace.folders.length === 0) return needsFile();
+      return delegate(deps, { files: [] }, { recipe: "tests", askInstructions: false });
     }),
   );
   disposables.add(

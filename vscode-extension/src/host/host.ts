@@ -270,6 +270,8 @@ export interface Documents {
   /** The file of the active editor; in a tab that shows no text, such as that of a binary file, the file of the tab. */
   readonly active: ActiveEditor | undefined;
   readonly onDidChangeActive: Subscribe<ActiveEditor | undefined>;
+  /** The files on disk that are open in tabs, the tabs beside the active one first. */
+  readonly tabs: readonly string[];
   /** The open documents with these URIs, or all with unsaved changes. */
   open(uris?: readonly string[]): readonly OpenText[];
   diagnostics(uri: string): readonly DiagnosticText[];

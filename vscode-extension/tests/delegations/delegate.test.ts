@@ -157,7 +157,7 @@ describe("delegate", () => {
     const other = { uri: "file:///home/ada/other", path: "/home/ada/other", name: "other" };
     host.folders.push(other);
     host.active = undefined;
-    host.answers.push({ pick: other.uri }, { pick: "tests" }, { enter: "Everything." }, { pick: "go" });
+    host.answers.push({ pick: other.uri }, { pick: "polish" }, { enter: "Everything." }, { pick: "go" });
     await host.commands.run("understudy.delegate");
     expect(host.shown[0]).toMatchObject({ title: "Delegate", placeholder: "Choose a folder" });
     expect(started(peer)).toMatchObject([{ workspace: other.uri }]);
@@ -368,10 +368,33 @@ describe("delegate", () => {
     disposables.dispose();
   });
 
+  it("asks for a file if the recipe needs one and no editor shows one", async () => {
+    const { host, peer, disposables } = await app();
+    host.active = undefined;
+    const [folder] = host.workspace.folders;
+    const other = `${folder!.uri}/greeting/other.py`;
+    host.tabs = [other, FILE, "file:///elsewhere/third.py"];
+    host.answers.push({ pick: FILE }, { pick: "go" });
+    await host.commands.run("understudy.delegate.tests");
+    expect(host.shown.at(-2)?.items.map(({ id, label, description }) => [id, label, description])).toEqual([
+      [other, "other.py", "greeting"],
+      [FILE, "wrapping.py", "greeting"],
+      ["files:choose", "Choose Files…", undefined],
+    ]);
+    expect(started(peer).at(-1)).toMatchObject({ recipe: "tests", files: [FILE] });
+
+    host.tabs = [];
+    host.pickedFiles = [other, FILE];
+    host.answers.push({ pick: "tests" }, { enter: "" }, { pick: "go" });
+    await host.commands.run("understudy.delegate");
+    expect(started(peer).at(-1)).toMatchObject({ recipe: "tests", files: [other, FILE] });
+    disposables.dispose();
+  });
+
   it("explains that it needs a file", async () => {
     const { host, peer, disposables } = await app();
     host.active = { uri: "untitled:Untitled-1", selection: RANGE, selectionEmpty: true };
-    await host.commands.run("understudy.delegate.tests");
+    await host.commands.run("understudy.summarize");
     expect(host.messages.at(-1)?.text).toContain("Open a file on disk first");
     expect(started(peer)).toEqual([]);
     disposables.dispose();

@@ -195,11 +195,15 @@ export class FakeHost implements h.Host {
   };
 
   readonly hints = new Map<string, readonly h.DiagnosticText[]>();
+  tabs: readonly string[] = [];
   readonly documents: h.Documents = withThis(this, (self) => ({
     get active() {
       return self.active;
     },
     onDidChangeActive: self.activeChanged.subscribe,
+    get tabs() {
+      return self.tabs;
+    },
     open: (uris?: readonly string[]) => self.openTexts.filter((text) => (uris ? uris.includes(text.uri) : text.dirty)),
     diagnostics: (uri: string) => self.found.get(uri) ?? [],
     setHints: (uri: string, hints: readonly h.DiagnosticText[]) => void self.hints.set(uri, hints),

@@ -41,6 +41,12 @@ export function documentsOf(disposables: DisposableStore): h.Documents {
       return activeOf(vscode.window.activeTextEditor) ?? activeTab();
     },
     onDidChangeActive: activeChanged.subscribe,
+    get tabs() {
+      const { activeTabGroup: active, all } = vscode.window.tabGroups;
+      const tabs = [active, ...all.filter((group) => group !== active)].flatMap((group) => group.tabs);
+      const files = tabs.flatMap(({ input }) => (input instanceof vscode.TabInputText ? input.uri : []));
+      return [...new Set(files.filter(({ scheme }) => scheme === "file").map((uri) => uri.toString()))];
+    },
     open: (uris) => {
       const wanted = uris?.map((uri) => vscode.Uri.parse(uri).toString());
       return vscode.workspace.textDocuments
