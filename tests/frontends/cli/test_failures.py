@@ -79,7 +79,7 @@ def test_a_repository_of_another_user_is_refused_before_anything_starts(run: Run
     doctor = run("doctor").stdout
     assert f"✗ repository: git refuses the repository {top} because it belongs to another user.\n    If you " in doctor
     proposed = re.search(r"run: (git config --global --add safe\.directory .+)", doctor)
-    assert proposed is not None
+    assert proposed is not None, card
     subprocess.run(shlex.split(proposed[1]), check=True)
     assert f"✓ repository: {top} is a git repository.\n" in run("doctor").stdout
     assert run("preview", "tests", "a.py").returncode == 0
@@ -228,8 +228,8 @@ def test_a_broken_configuration_says_what_to_do(run: Run, own_home: Path) -> Non
 def test_a_result_without_checks_says_how_to_get_one(run: Run, tmp_path: Path) -> None:
     run("delegators", "add", "mine", "--tool", "generic", "--", script(tmp_path, "agent", "echo '# x' >> a.py"))
     card = run("start", "fix", "a.py", "-t", "x").stdout
-    proposed = re.search(r"no required check ran\n    .*: understudy (checks add); understudy (check \S+)\n", card)
-    assert proposed is not None
+    proposed = re.search(r"no required check ran\n    .*understudy (checks add)\); .*: understudy (check \S+)\n", card)
+    assert proposed is not None, card
     run(*proposed[1].split(), "ok", "--no-test", "--", "true")
     run("trust", "--yes")
     assert "✓ check ok: " in run(*proposed[2].split()).stdout

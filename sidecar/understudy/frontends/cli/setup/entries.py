@@ -35,8 +35,8 @@ def print_entry(entry: Any, declared: Any) -> None:
 def described_target(model: str | None, host: str | None, key: str | None) -> str:
     """Return in parentheses where a delegator sends, and whether the key is there; nothing if nothing is known."""
     keys = {"set": "key set", "missing": "key missing", "keyring": "key in the keyring"}
-    known = [f"{model or 'no model'} at {host}" if host else model or "", keys.get(key or "", "")]
-    text = ", ".join(filter(None, known))
+    parts = [f"{model or 'no model'} at {host}" if host else model or "", keys.get(key or "", "")]
+    text = ", ".join(filter(None, parts))
     return f" ({text})" if text else ""
 
 
