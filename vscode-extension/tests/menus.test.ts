@@ -50,6 +50,7 @@ describe("the menus of a delegation", () => {
       delegations: [delegation],
       delegation: () => delegation,
       delegator: () => ({ ...GHOSTWRITER, followsInstructions: instructable }),
+      recipes: [],
       hasMore: false,
       loaded: true,
       onDidChange: () => ({ dispose: () => {} }),

@@ -4,7 +4,7 @@
  * page by page. Times are updated only while the view is visible.
  */
 
-import { canBeStrengthened, droppableTests, isUntested } from "../state/mutationWording.ts";
+import { canBeStrengthened, droppableTests, isUntested, testedText } from "../state/mutationWording.ts";
 import { Emitter, type Disposable } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
 import { escapeMarkdown } from "../base/markdown.ts";
@@ -53,7 +53,10 @@ const MORE = "more:";
 const GROUPS = ["attention", "running", "review", "done", "elsewhere"] as const;
 export type Group = (typeof GROUPS)[number];
 
-type RowStore = Pick<Store, "delegations" | "delegation" | "delegator" | "hasMore" | "loaded" | "onDidChange">;
+type RowStore = Pick<
+  Store,
+  "delegations" | "delegation" | "delegator" | "recipes" | "hasMore" | "loaded" | "onDidChange"
+>;
 
 export interface DelegationTreeDeps {
   readonly store: RowStore;
@@ -175,6 +178,7 @@ export class DelegationTree implements TreeDataProvider, Disposable {
       now: this.#now(),
       here: this.#inWindow(delegation),
       instructable: takesInstructions(this.#store, delegation),
+      recipe: this.#store.recipes.find(({ name }) => name === delegation.recipe)?.title ?? "",
     });
   }
 
@@ -368,6 +372,8 @@ interface RowFacts {
   readonly here: boolean;
   /** Whether a reply to its agent has an effect. */
   readonly instructable: boolean;
+  /** The title of its recipe, with which the titles of delegations begin. */
+  readonly recipe: string;
 }
 
 /** The names of the programs that worked on a delegation, as its errors call them. */
@@ -375,27 +381,29 @@ function programs({ delegator, attempts }: Delegation): readonly (string | undef
   return [delegator, ...attempts.flatMap((attempt) => [attempt.delegator, attempt.tool])];
 }
 
-function delegationRow(id: string, delegation: Delegation, { now, here, instructable }: RowFacts): TreeRow {
+function delegationRow(id: string, delegation: Delegation, { now, here, instructable, recipe }: RowFacts): TreeRow {
   const live = isLive(delegation);
   const toReview = isToReview(delegation);
   const failure = isFailure(delegation);
-  const facts: string[] = [];
   const reason = failure && delegation.error ? failureFacts(delegation.error, programs(delegation)) : [];
   const doing = live ? doingNow(delegation) : [];
-  if (live) {
-    const time = duration(elapsed(delegation, now));
-    // A question and a place in the queue come first: a narrow view cuts off the end.
-    facts.push(...(delegation.waitingFor || delegation.state === "queued" ? [...doing, time] : [time, ...doing]));
-  } else {
-    const conflicts = toReview ? (delegation.conflicts?.length ?? 0) : 0;
-    facts.push(conflicts > 0 ? t("Conflict") : stateName(delegation));
-    facts.push(...reason);
-    if (toReview) facts.push(pendingText(delegation));
-  }
+  const time = duration(elapsed(delegation, now));
+  const who = delegation.delegator;
+  const changes = toReview ? [pendingText(delegation)] : [];
+  const conflict = toReview && (delegation.conflicts?.length ?? 0) > 0;
+  const state = conflict ? t("Conflict") : stateName(delegation);
+  const evidence = testedText(delegation);
+  const age = relativeTime(delegation.finishedAt ?? delegation.startedAt, now);
   const amounts = [tokensText(delegation), costText(delegation)].filter((fact) => fact !== undefined);
-  if (live) facts.push(delegation.delegator, ...amounts);
-  else facts.push(relativeTime(delegation.finishedAt ?? delegation.startedAt, now), delegation.delegator, ...amounts);
-  if (!here) facts.push(folderName(delegation.workspace));
+  const place = here ? [] : [folderName(delegation.workspace)];
+  // What the user has to do or to know comes first: a narrow view cuts off the end. The icon shows the state.
+  const facts = live
+    ? delegation.waitingFor || delegation.state === "queued"
+      ? [...doing, time, who, ...amounts, ...place]
+      : [who, time, ...doing, ...amounts, ...place]
+    : failure || conflict
+      ? [state, ...reason, who, ...changes, age, ...amounts, ...place]
+      : [who, ...changes, evidence ?? state, ...amounts, age, ...place];
   const context = ["delegation"];
   if (delegation.state === "waiting") context.push("waiting");
   else if (live) context.push("running");
@@ -413,11 +421,13 @@ function delegationRow(id: string, delegation: Delegation, { now, here, instruct
   if (droppableTests(delegation).length > 0) context.push("idleTests");
   const open = { id: "understudy.delegations.open", title: t("Open Transcript"), arguments: [delegation.id] };
   const buttons = context.filter((word) => WITH_BUTTON.has(word)).length;
+  const { title } = delegation;
+  const subject = title.startsWith(`${recipe}: `) ? title.slice(recipe.length + 2) : title;
   const rest = MAX_ROW - buttons * BUTTON - (facts[0]?.length ?? 0);
   const room = live ? MAX_TITLE : Math.min(MAX_TITLE, reason.length > 0 ? MIN_TITLE : rest);
   return {
     id,
-    label: shortenMiddle(delegation.title, room),
+    label: shortenMiddle(subject, room),
     description: facts.join(" · "),
     tooltip: tooltip(delegation, now),
     icon: stateIcon(delegation),
@@ -425,12 +435,12 @@ function delegationRow(id: string, delegation: Delegation, { now, here, instruct
     context: context.join(" "),
     spoken: [
       delegation.title,
-      ...(live && !doing[0]?.startsWith(stateName(delegation)) ? [stateName(delegation)] : []),
-      ...(live ? [spokenDuration(elapsed(delegation, now))] : []),
-      ...doing,
-      ...(delegation.error && reason.length > 0
-        ? [facts[0], wholeReason(delegation.error), ...facts.slice(1 + reason.length)]
-        : facts.slice(live ? 1 + doing.length : 0)),
+      ...(doing[0]?.startsWith(state) ? [] : [state]),
+      ...(live ? [spokenDuration(elapsed(delegation, now)), ...doing, who] : []),
+      ...(delegation.error && reason.length > 0 ? [wholeReason(delegation.error)] : []),
+      ...(live ? [] : [...changes, ...(evidence === undefined ? [] : [evidence]), age, who]),
+      ...amounts,
+      ...place,
     ].join(", "),
     command: toReview ? { ...open, id: "understudy.review.open", title: t("Review") } : open,
   };

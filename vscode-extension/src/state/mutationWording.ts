@@ -39,6 +39,19 @@ export function noticedShort({ killed, viable = 0 }: MutationResult): string | u
   return viable > 0 ? t("{0} of {1} small changes noticed", killed, viable) : undefined;
 }
 
+/** How much of a result has evidence, in a few words; nothing if that is not known. */
+export function testedText({
+  places = [],
+  checks,
+  reservations,
+}: Pick<Delegation, "places" | "checks" | "reservations">): string | undefined {
+  if (reservations.includes("checks_outdated")) return undefined;
+  const ofNewTests = checks.flatMap(({ mutation }) => (mutation?.scope === "files" ? [mutation] : []));
+  const [noticed] = ofNewTests.flatMap((mutation) => noticedShort(mutation) ?? []);
+  if (noticed !== undefined || places.length === 0) return noticed;
+  return t("{0} of {1} places tested", places.filter(({ evidence }) => SHOWN.has(evidence)).length, places.length);
+}
+
 /** The changes that no test noticed. */
 export function survivors(result: MutationResult): readonly JudgedMutant[] {
   return (result.mutants ?? []).filter(({ status }) => status === "Survived");

@@ -4,7 +4,7 @@ import { belongsTo } from "../../src/state/workspaceFolders.ts";
 import type { Change } from "../../src/state/store.ts";
 import * as words from "../../src/state/wording.ts";
 import * as formatting from "../../src/state/formatting.ts";
-import type { Delegation, Event } from "../../src/protocol.ts";
+import type { Delegation, Event, Recipe } from "../../src/protocol.ts";
 import { delegationIdOf, delegationRowId, transcriptUri } from "../../src/state/delegationUris.ts";
 import { DelegationTree, GROUP_PAGE_SIZE } from "../../src/delegations/delegationTree.ts";
 import { registerDelegationCommands } from "../../src/delegations/delegationCommands.ts";
@@ -50,6 +50,7 @@ class HandStore {
   readonly reads: string[] = [];
   hasMore = false;
   loaded = true;
+  recipes: readonly Recipe[] = [];
   #all: Map<string, Delegation>;
 
   constructor(all: readonly Delegation[]) {
@@ -221,17 +222,17 @@ describe("the Delegations view", () => {
     expect(draw(rows)).toEqual([
       "Needs Attention | 4 |  | group attention",
       "  Tests for gr…wrapping.py | Run a command · 5:00 · ghostwriter | bell-dot | delegation waiting",
-      "  Tests f…ing.py | No changes · 4 min ago · ghostwriter | circle-slash | delegation done tree changes failure",
-      "  Tests…ng.py | Failed · exit code 3 · 4 min ago · ghostwriter | error | delegation done tree changes failure",
-      "  Tests for…apping.py | Conflict · 1 change in 1 file · 4 min ago · ghostwriter | verified-filled | delegation review tree changes",
+      "  Tests f…ing.py | No changes · ghostwriter · 4 min ago | circle-slash | delegation done tree changes failure",
+      "  Tests…ng.py | Failed · exit code 3 · ghostwriter · 4 min ago | error | delegation done tree changes failure",
+      "  Tests for…apping.py | Conflict · ghostwriter · 1 change in 1 file · 4 min ago | verified-filled | delegation review tree changes",
       "Running | 2 |  | group",
-      "  Tests for gr…wrapping.py | 5:00 · Writing tests · ghostwriter · 4.8k tokens used · $0.0184 | loading~spin | delegation running",
+      "  Tests for gr…wrapping.py | ghostwriter · 5:00 · Writing tests · 4.8k tokens used · $0.0184 | loading~spin | delegation running",
       "  Tests for gr…wrapping.py | Queued, position 2 · 5:00 · ghostwriter | clock | delegation running",
       "To Review | 1 |  | group",
-      "  Tests for…apping.py | Verified · 1 change in 1 file · 4 min ago · ghostwriter | verified-filled | delegation review tree changes",
+      "  Tests fo…pping.py | ghostwriter · 1 change in 1 file · Verified · 4 min ago | verified-filled | delegation review tree changes",
       "Done | 2 |  | group",
-      "  Tests for…pping.py | No changes · 4 min ago · ghostwriter | circle-slash | delegation done tree changes",
-      "  Tests for g…wrapping.py | Discarded · 4 min ago · ghostwriter | trash | delegation discarded",
+      "  Tests fo…pping.py | ghostwriter · No changes · 4 min ago | circle-slash | delegation done tree changes",
+      "  Tests for…rapping.py | ghostwriter · Discarded · 4 min ago | trash | delegation discarded",
     ]);
   });
 
@@ -254,11 +255,32 @@ describe("the Delegations view", () => {
     expect(groups()[0]).toBe("group:attention delegation:c,delegation:b");
   });
 
+  it("names the file, who did it, and how much of it is tested", () => {
+    const place = { hunk: "a", path: "a.py", line: 1, lines: 1, function: "", why: "why" };
+    const places = [
+      { ...place, evidence: "noticed" as const },
+      { ...place, line: 9, evidence: "unexecuted" as const },
+    ];
+    const { rows, store } = view([
+      one("d", { title: "Write tests: prices.py", recipe: "tests", places }),
+      one("o", { title: "Write tests: prices.py", recipe: "tests", places, reservations: ["checks_outdated"] }),
+    ]);
+    store.recipes = [{ name: "tests", title: "Write tests", returns: "tree", appliesTo: { on: [] }, scope: "builtin" }];
+    expect(rows.row(delegationRowId("d"))).toMatchObject({
+      label: "prices.py",
+      description: "ghostwriter · 1 change in 1 file · 1 of 2 places tested · 4 min ago",
+    });
+    expect(rows.row(delegationRowId("d"))?.spoken).toBe(
+      "Write tests: prices.py, Verified, 1 change in 1 file, 1 of 2 places tested, 4 min ago, ghostwriter",
+    );
+    expect(rows.row(delegationRowId("o"))?.description).not.toContain("tested");
+  });
+
   it("shortens a long title, never the verdict after it", () => {
     const { rows } = view([one("d", { title: "Reply: Say what the one hundred and one means. (2 files)" })]);
     expect(rows.row(delegationRowId("d"))).toMatchObject({
-      label: "Reply: Say…(2 files)",
-      description: "Verified · 1 change in 1 file · 4 min ago · ghostwriter",
+      label: "Reply: S…2 files)",
+      description: "ghostwriter · 1 change in 1 file · Verified · 4 min ago",
     });
     expect(rows.row(delegationRowId("d"))?.spoken).toContain("one hundred and one means. (2 files), Verified");
     expect(formatting.shortenMiddle("Write tests: prices.py", 24)).toBe("Write tests: prices.py");
@@ -301,7 +323,7 @@ describe("the Delegations view", () => {
     const { rows } = view([one("d")], () => false);
     expect(draw(rows)).toEqual([
       "In Other Folders | 1 |  | group",
-      expect.stringContaining("ghostwriter · greeting | verified-filled"),
+      expect.stringContaining("4 min ago · greeting | verified-filled"),
     ]);
   });
 
@@ -332,7 +354,7 @@ describe("the Delegations view", () => {
     const row = rows.row(delegationRowId("a"));
     // The title is short, so that a sidebar of the usual width shows the beginning of the reason.
     expect(`${row?.label} ${row?.description}`.slice(0, 36)).toBe("Tests…ng.py Failed · NameError: name");
-    expect(row?.description).toMatch(/n… · exit code 1 · 4 min ago · ghostwriter$/u);
+    expect(row?.description).toMatch(/n… · exit code 1 · ghostwriter · 4 min ago$/u);
     expect(row?.spoken).toContain(`, Failed, Delegator 'ghostwriter' exited with code 1: ${what}, 4 min ago, `);
     expect(row?.tooltip?.replaceAll("\\", "")).toContain(what);
     const facts = (text: string): readonly string[] => formatting.failureFacts({ message: text }, ["mine", "x"]);
