@@ -21,6 +21,8 @@ export interface ComposeDraft {
   /** Path of the file to write, for recipes that write one. */
   readonly target: string;
   readonly files: readonly ComposeFile[];
+  /** URI of the folder to work in if no file is attached; empty: the first one. */
+  readonly folder: string;
   /** What this delegation changes of the delegator. */
   readonly options: OverrideValues;
 }
@@ -52,6 +54,8 @@ export interface ComposeRecipe {
 export interface ComposeChoices {
   readonly recipes: readonly ComposeRecipe[];
   readonly delegators: readonly { readonly name: string; readonly title: string }[];
+  /** The folders of the window: URI and name. */
+  readonly folders: readonly { readonly name: string; readonly title: string }[];
 }
 
 export interface ComposeStart {
@@ -96,7 +100,7 @@ export type ToComposePage =
   | { readonly method: "page/draft"; readonly params: ComposeDraft }
   | { readonly method: "page/choices"; readonly params: ComposeChoices };
 
-const EMPTY: ComposeDraft = { task: "", recipe: "", delegator: "", target: "", files: [], options: {} };
+const EMPTY: ComposeDraft = { task: "", recipe: "", delegator: "", target: "", files: [], folder: "", options: {} };
 
 /** A draft that a page has stored: what has another type or exceeds a limit is left out. */
 export function draftOf(stored: unknown): ComposeDraft {
@@ -113,6 +117,7 @@ export function draftOf(stored: unknown): ComposeDraft {
     delegator: text("delegator"),
     target: text("target"),
     files: files.filter(isFile).slice(0, MAX_FILES),
+    folder: text("folder"),
     options: valuesOf(given["options"]),
   };
 }

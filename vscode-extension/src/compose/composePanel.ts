@@ -6,7 +6,7 @@
 import { DisposableStore, type Disposable } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
 import { pageHtml } from "../base/pageHtml.ts";
-import type { Host, Panel } from "../host/host.ts";
+import type { Folder, Host, Panel } from "../host/host.ts";
 import type { StartParams } from "../protocol.ts";
 import { SidecarError, toErrorInfo, type Requester } from "../sidecar/connection.ts";
 import { checkValue, choicesOf, plainDescription, type Option } from "../state/delegatorOptions.ts";
@@ -187,8 +187,15 @@ export class ComposePanel implements Disposable {
     return draft.delegator === "" ? undefined : readFacts(this.#deps, draft.delegator, this.#folder(draft));
   }
 
-  #folder({ files }: ComposeDraft): string | undefined {
-    return folderOf(files[0]?.uri, this.#deps.host.workspace.folders)?.uri;
+  #folder(draft: ComposeDraft): string | undefined {
+    return this.#folderOf(draft)?.uri;
+  }
+
+  /** The folder of the first file, otherwise the chosen one. */
+  #folderOf({ files, folder }: ComposeDraft): Folder | undefined {
+    const { folders } = this.#deps.host.workspace;
+    const chosen = files.length > 0 ? undefined : folders.find(({ uri }) => uri === folder);
+    return chosen ?? folderOf(files[0]?.uri, folders);
   }
 
   async #options(draft: ComposeDraft): Promise<ComposeOption[]> {
@@ -220,9 +227,9 @@ export class ComposePanel implements Disposable {
     return { ...params, ...(launch ? { launch } : {}), ...(agent === undefined ? {} : { agent }) };
   }
 
-  #paramsWithoutOptions({ task, recipe, delegator, target, files }: ComposeDraft): StartParams {
-    const { folders } = this.#deps.host.workspace;
-    const folder = folderOf(files[0]?.uri, folders);
+  #paramsWithoutOptions(draft: ComposeDraft): StartParams {
+    const { task, recipe, delegator, target, files } = draft;
+    const folder = this.#folderOf(draft);
     const writesFile = this.#choices().recipes.find(({ name }) => name === recipe)?.writesFile;
     const place = target.trim().split("/").map(encodeURIComponent).join("/");
     return {
@@ -264,6 +271,7 @@ export class ComposePanel implements Disposable {
         return { name, title, writesFile, ...(usual === undefined ? {} : { defaultDelegator: usual }) };
       }),
       delegators: delegators.map(({ delegator: { name, displayName } }) => ({ name, title: displayName ?? name })),
+      folders: this.#deps.host.workspace.folders.map(({ uri, name }) => ({ name: uri, title: name })),
     };
   }
 

@@ -30,6 +30,8 @@ export class ComposePage {
   readonly #task = element("textarea", { id: "task", rows: "12", maxlength: String(MAX_TASK_CHARACTERS) });
   readonly #recipe = element("select", { id: "recipe" });
   readonly #delegator = element("select", { id: "delegator" });
+  readonly #folder = element("select", { id: "folder" });
+  readonly #folderRow: HTMLElement;
   readonly #target = element("input", {
     id: "target",
     type: "text",
@@ -49,7 +51,7 @@ export class ComposePage {
   /** ID of that delegation. */
   #started = "";
   /** The names in the draft: they may not be listed yet. */
-  #chosen = { recipe: "", delegator: "" };
+  #chosen = { recipe: "", delegator: "", folder: "" };
 
   constructor(root: HTMLElement, transport: ComposeTransport, { draft, choices }: ComposeStart) {
     this.#transport = transport;
@@ -67,6 +69,7 @@ export class ComposePage {
       changed: () => this.#report(),
     });
     this.#targetRow = element("div", {}, label("target", t("File to write")), this.#target);
+    this.#folderRow = element("div", {}, label("folder", t("Folder")), this.#folder);
     root.replaceChildren(
       element(
         "main",
@@ -89,6 +92,7 @@ export class ComposePage {
           { class: "fields" },
           element("div", {}, label("recipe", t("Recipe")), this.#recipe),
           element("div", {}, label("delegator", t("Delegator")), this.#delegator),
+          this.#folderRow,
           this.#targetRow,
         ),
         this.#options.root,
@@ -104,6 +108,7 @@ export class ComposePage {
     for (const field of [this.#task, this.#target]) field.addEventListener("input", () => this.#report());
     this.#recipe.addEventListener("change", () => this.#choose());
     this.#delegator.addEventListener("change", () => this.#choose());
+    this.#folder.addEventListener("change", () => this.#choose());
     root.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
       event.preventDefault();
@@ -126,10 +131,10 @@ export class ComposePage {
     this.#drawChoices();
   }
 
-  setDraft({ task, recipe, delegator, target, files, options }: ComposeDraft): void {
+  setDraft({ task, recipe, delegator, target, files, folder, options }: ComposeDraft): void {
     this.#task.value = task;
     this.#target.value = target;
-    this.#chosen = { recipe, delegator };
+    this.#chosen = { recipe, delegator, folder };
     this.#files = files;
     this.#drawChoices();
     this.#options.show(delegator, options);
@@ -149,7 +154,7 @@ export class ComposePage {
 
   #choose(): void {
     const before = this.#chosen.delegator;
-    this.#chosen = { recipe: this.#recipe.value, delegator: this.#delegator.value };
+    this.#chosen = { recipe: this.#recipe.value, delegator: this.#delegator.value, folder: this.#folder.value };
     this.#drawChoices();
     // Options belong to a delegator: another one has others.
     if (this.#chosen.delegator !== before) this.#options.show(this.#chosen.delegator, {});
@@ -157,7 +162,7 @@ export class ComposePage {
   }
 
   #drawChoices(): void {
-    const { recipes, delegators } = this.#choices;
+    const { recipes, delegators, folders } = this.#choices;
     const listed = (name: string): boolean => recipes.some((recipe) => recipe.name === name);
     if (recipes.length > 0 && !listed(this.#chosen.recipe)) {
       this.#chosen = { ...this.#chosen, recipe: listed("implement") ? "implement" : (recipes[0]?.name ?? "") };
@@ -169,9 +174,17 @@ export class ComposePage {
     const first = title === undefined ? t("No default: you choose when you delegate") : t("Default: {0}", title);
     fill(this.#delegator, [{ name: "", title: first }, ...delegators], this.#chosen.delegator);
     this.#targetRow.hidden = recipe?.writesFile !== true;
+    fill(this.#folder, folders, this.#chosen.folder);
+    this.#drawFolder();
+  }
+
+  /** Attached files say which folder it is. */
+  #drawFolder(): void {
+    this.#folderRow.hidden = this.#choices.folders.length < 2 || this.#files.length > 0;
   }
 
   #drawChips(): void {
+    this.#drawFolder();
     this.#chips.replaceChildren(
       ...this.#files.map((file, index) => {
         const remove = button("×", "secondary", () => this.#remove(index));

@@ -62,6 +62,8 @@ export interface DelegationTreeDeps {
   readonly store: RowStore;
   /** Whether a delegation belongs to this window. */
   readonly inWindow: (delegation: Delegation) => boolean;
+  /** Whether the window has several folders, so that rows name theirs. */
+  readonly manyFolders?: () => boolean;
   /** Milliseconds since 1970. */
   readonly now?: () => number;
 }
@@ -69,6 +71,7 @@ export interface DelegationTreeDeps {
 export class DelegationTree implements TreeDataProvider, Disposable {
   readonly #store: RowStore;
   readonly #inWindow: (delegation: Delegation) => boolean;
+  readonly #manyFolders: () => boolean;
   readonly #now: () => number;
   readonly #changed = new Emitter<readonly string[] | undefined>();
   readonly #subscription: Disposable;
@@ -91,9 +94,10 @@ export class DelegationTree implements TreeDataProvider, Disposable {
 
   readonly onDidChange = this.#changed.subscribe;
 
-  constructor({ store, inWindow: here, now }: DelegationTreeDeps) {
+  constructor({ store, inWindow: here, manyFolders = () => false, now }: DelegationTreeDeps) {
     this.#store = store;
     this.#inWindow = here;
+    this.#manyFolders = manyFolders;
     this.#now = now ?? Date.now;
     for (const group of GROUPS) this.#limits[group] = GROUP_PAGE_SIZE;
     this.#shownPlaces = this.#places();
@@ -176,7 +180,7 @@ export class DelegationTree implements TreeDataProvider, Disposable {
     if (!delegation) return undefined;
     return delegationRow(id, delegation, {
       now: this.#now(),
-      here: this.#inWindow(delegation),
+      namesFolder: !this.#inWindow(delegation) || this.#manyFolders(),
       instructable: takesInstructions(this.#store, delegation),
       recipe: this.#store.recipes.find(({ name }) => name === delegation.recipe)?.title ?? "",
     });
@@ -368,8 +372,8 @@ const WITH_BUTTON = new Set(["changes", "review", "done", "failure", "discarded"
 interface RowFacts {
   /** Milliseconds since 1970. */
   readonly now: number;
-  /** Whether the delegation belongs to this window. */
-  readonly here: boolean;
+  /** Whether its folder has to be named: it is another window's, or one of several. */
+  readonly namesFolder: boolean;
   /** Whether a reply to its agent has an effect. */
   readonly instructable: boolean;
   /** The title of its recipe, with which the titles of delegations begin. */
@@ -381,7 +385,11 @@ function programs({ delegator, attempts }: Delegation): readonly (string | undef
   return [delegator, ...attempts.flatMap((attempt) => [attempt.delegator, attempt.tool])];
 }
 
-function delegationRow(id: string, delegation: Delegation, { now, here, instructable, recipe }: RowFacts): TreeRow {
+function delegationRow(
+  id: string,
+  delegation: Delegation,
+  { now, namesFolder, instructable, recipe }: RowFacts,
+): TreeRow {
   const live = isLive(delegation);
   const toReview = isToReview(delegation);
   const failure = isFailure(delegation);
@@ -395,7 +403,7 @@ function delegationRow(id: string, delegation: Delegation, { now, here, instruct
   const evidence = testedText(delegation);
   const age = relativeTime(delegation.finishedAt ?? delegation.startedAt, now);
   const amounts = [tokensText(delegation), costText(delegation)].filter((fact) => fact !== undefined);
-  const place = here ? [] : [folderName(delegation.workspace)];
+  const place = namesFolder ? [folderName(delegation.workspace)] : [];
   // What the user has to do or to know comes first: a narrow view cuts off the end. The icon shows the state.
   const facts = live
     ? delegation.waitingFor || delegation.state === "queued"

@@ -16,7 +16,8 @@ export function registerDelegations(app: App): Disposable {
   const { host, sidecar, store } = app;
   const disposables = new DisposableStore();
   const inWindow = belongsTo(host.workspace);
-  const rows = disposables.add(new DelegationTree({ store, inWindow: inWindow }));
+  const manyFolders = (): boolean => host.workspace.folders.length > 1;
+  const rows = disposables.add(new DelegationTree({ store, inWindow: inWindow, manyFolders }));
   const tree = disposables.add(host.windows.tree(DELEGATIONS_VIEW, rows, { many: true }));
   rows.setVisible(tree.visible);
   disposables.add(

@@ -64,6 +64,18 @@ beforeEach(() => {
 });
 
 describe("the panel of a new delegation", () => {
+  it("works in the chosen folder, or in that of its files", async () => {
+    host.folders.push({ uri: OTHER, path: "/home/ada/other", name: "other" });
+    composer.show({ files: [] });
+    const { draft, choices } = (await ask("page/start"))["result"] as ComposeStart;
+    expect(choices.folders.map(({ title }) => title)).toEqual(["greeting", "other"]);
+    const chosen = { ...draft, recipe: "ask", task: "Why?", folder: OTHER };
+    await ask("page/send", chosen);
+    await ask("page/send", { ...chosen, files: [{ uri: `${ROOT}/a.py`, name: "a.py" }] });
+    await ask("page/send", { ...chosen, folder: "file:///gone" });
+    expect(started.map(({ workspace, files }) => workspace ?? files)).toEqual([OTHER, [`${ROOT}/a.py`], ROOT]);
+  });
+
   it("opens once with what is delegated, and offers recipes and delegators", async () => {
     composer.show({ recipe: "ask", task: "Why?", files: [`${ROOT}/a%20b.py`] });
     composer.show({ files: [`${ROOT}/a%20b.py`, `${ROOT}/c.py`, "untitled:x"] });
@@ -112,7 +124,7 @@ describe("the panel of a new delegation", () => {
     expect(started).toEqual([{ recipe: "tests", task: "One\nTwo", files: [`${ROOT}/a.py`], delegator: "quick" }]);
     expect(host.panels[0]!.posted).toContainEqual({
       method: "page/draft",
-      params: { task: "", recipe: "", delegator: "", target: "", files: [], options: {} },
+      params: { task: "", recipe: "", delegator: "", target: "", files: [], folder: "", options: {} },
     });
     await ask("page/send", { ...draft, files: [], delegator: "" });
     expect(started[1]).toEqual({ recipe: "tests", task: "One\nTwo", workspace: ROOT });
@@ -194,7 +206,7 @@ describe("the panel of a new delegation", () => {
 
   it("offers the options of the delegator, checks them, and starts with them once", async () => {
     composer.show({ files: [`${ROOT}/a.py`] });
-    const draft = { task: "Do it.", recipe: "tests", delegator: "local-coder", target: "", files: [], options: {} };
+    const draft = { task: "Do it.", recipe: "tests", delegator: "local-coder", target: "", files: [], folder: "", options: {} };
     expect((await ask("page/options", draft))["result"]).toEqual([
       {
         id: "delegator.model",
@@ -237,7 +249,7 @@ describe("the panel of a new delegation", () => {
     expect(started).toMatchObject([{ launch: { model: "large-1", modelProperties: { temperature: 0.7 } } }]);
     expect(started[0]?.launch).not.toHaveProperty("yolo");
     const kept = { recipe: "tests", delegator: "local-coder" };
-    const params = { ...kept, task: "", target: "", files: [], options: {} };
+    const params = { ...kept, task: "", target: "", files: [], folder: "", options: {} };
     expect(host.panels[0]!.posted.at(-2)).toEqual({ method: "page/draft", params });
   });
 });

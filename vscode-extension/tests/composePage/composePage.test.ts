@@ -14,8 +14,12 @@ const CHOICES = {
     { name: "quick", title: "Quick" },
     { name: "slow", title: "Slow" },
   ],
+  folders: [
+    { name: "file:///shop", title: "shop" },
+    { name: "file:///till", title: "till" },
+  ],
 };
-const EMPTY: ComposeDraft = { task: "", recipe: "", delegator: "", target: "", files: [], options: {} };
+const EMPTY: ComposeDraft = { task: "", recipe: "", delegator: "", target: "", files: [], folder: "", options: {} };
 const file = (name: string): ComposeFile => ({ uri: `file:///shop/${name}`, name });
 
 let root: HTMLElement;
@@ -60,6 +64,23 @@ beforeEach(() => {
 });
 
 describe("the page of a new delegation", () => {
+  it("asks for the folder if the window has several and no file says it", async () => {
+    answers["page/pickFiles"] = () => Promise.resolve([file("a.py")]);
+    const page = open();
+    const folder = field("folder") as HTMLSelectElement;
+    expect(folder.parentElement!.hidden).toBe(false);
+    expect([...folder.options].map(({ text }) => text)).toEqual(["shop", "till"]);
+    folder.value = "file:///till";
+    folder.dispatchEvent(new Event("change"));
+    expect(draft.folder).toBe("file:///till");
+    await press("Add Files…");
+    expect(folder.parentElement!.hidden).toBe(true);
+    await press("Remove a.py");
+    expect(folder.parentElement!.hidden).toBe(false);
+    page.setChoices({ ...CHOICES, folders: CHOICES.folders.slice(0, 1) });
+    expect(folder.parentElement!.hidden).toBe(true);
+  });
+
   it("shows the draft, reports each change, and asks for a path only if the recipe writes a file", () => {
     open({ task: "One\nTwo", delegator: "quick", files: [file("a.py")] });
     expect((field("task") as HTMLTextAreaElement).value).toBe("One\nTwo");

@@ -319,6 +319,15 @@ describe("the Delegations view", () => {
     expect(tooltip).toContain("4 passed \\(1.9 s\\), before your edits");
   });
 
+  it("names the folder in every row of a window with several", () => {
+    let many = false;
+    const store = new HandStore([one("d")]);
+    const rows = new DelegationTree({ store, inWindow: () => true, manyFolders: () => many, now: () => NOW });
+    expect(rows.row(delegationRowId("d"))?.description).not.toContain("greeting");
+    many = true;
+    expect(rows.row(delegationRowId("d"))?.description).toContain("4 min ago · greeting");
+  });
+
   it("shows delegations of other folders in a group of their own", () => {
     const { rows } = view([one("d")], () => false);
     expect(draw(rows)).toEqual([
