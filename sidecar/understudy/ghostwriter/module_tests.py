@@ -234,7 +234,7 @@ class ModuleTests:
                 why, hint = why_not_imported(self.root, str(answer["reason"]), self.confinement.python)
                 raise Stop(
                     "environment" if hint else "bad_request",
-                    f"The module {self.module} cannot be imported: {why}.",
+                    f"The module {self.module} cannot be imported: {why.rstrip('.')}.",
                     hint or f"See the whole error in a terminal: {self.confinement.python} -c 'import {self.module}'",
                 )
             case "imported_elsewhere":

@@ -121,6 +121,17 @@ def test_pauses_that_servers_ask_for(headers, seconds):
     assert http_errors.asked_wait(headers, now=lambda: 50.0) == seconds
 
 
+def test_reasons_end_as_sentences_do():
+    def scrub(text):
+        return text.replace("sk-1", "")
+
+    refused = http_errors.refusal(401, '{"error":{"message":"Incorrect API key provided: sk-1"}}', "s", scrub)
+    assert refused.message == "Model server 's' answered 401: Incorrect API key provided"
+    reason = http_errors.reason_of(OSError("[Errno -2] Name or\n service not known."), scrub)
+    assert reason == "Name or service not known"
+    assert http_errors.reason_of(OSError(), scrub) == "OSError"
+
+
 @pytest.mark.parametrize(
     ("status", "body", "kind"),
     [

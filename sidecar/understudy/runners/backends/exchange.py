@@ -353,9 +353,7 @@ class Exchange:
     def _broken(self, error: Exception) -> Exception:
         import httpx
 
-        reason = (
-            self.redactor.redact(strip_controls(str(error)))[: http_errors.SHOWN_CHARACTERS] or type(error).__name__
-        )
+        reason = http_errors.reason_of(error, self.redactor.redact)
         if self.answer.events:
             return UnderstudyError(
                 ErrorKind.STREAM_TRUNCATED, f"{self.subject} closed the connection mid-answer: {reason}.", hint="Retry."

@@ -234,10 +234,7 @@ def _request(
             hint="If it is loading a model, try again in a minute.",
         ) from None
     except (httpx.HTTPError, httpx.StreamError, OSError) as error:
-        reason = (
-            re.sub(r"\s+", " ", redactor.redact(strip_controls(str(error))))[: http_errors.SHOWN_CHARACTERS]
-            or type(error).__name__
-        )
+        reason = http_errors.reason_of(error, redactor.redact)
         raise UnderstudyError(
             ErrorKind.CONNECTION_FAILED,
             f"Model server {server.name!r} could not be reached at {server.base_url}: {reason}.",

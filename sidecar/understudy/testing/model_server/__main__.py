@@ -26,7 +26,10 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0, help="port to listen on; 0: any free port")
     parser.add_argument("--port-file", type=Path, help="where to write the port once the server listens")
     parser.add_argument(
-        "--answers", type=Path, help="JSON file: model name → text, or a table (see the module's docstring)"
+        "--answers",
+        type=Path,
+        help="JSON file: model name → its answer, a text or a table with text, thinking, usage, finish_reason, "
+        "delta_characters and delay_seconds",
     )
     parser.add_argument("--key", help="the only key to accept")
     arguments = parser.parse_args()

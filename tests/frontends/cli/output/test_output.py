@@ -409,7 +409,7 @@ def test_the_mutation_test_as_text(result: MutationResult, words: str) -> None:
             "failed: busy; retrying in 2 s",
         ),
         (
-            e.AttemptFailed(error=ErrorInfo(ErrorKind.OVERLOADED, "busy"), will_retry=False, next_delegator="b"),
+            e.AttemptFailed(error=ErrorInfo(ErrorKind.OVERLOADED, "busy."), will_retry=False, next_delegator="b"),
             "failed: busy; b is next",
         ),
         (

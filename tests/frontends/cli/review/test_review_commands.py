@@ -232,9 +232,10 @@ def test_export_changes_nothing_else(bench: Bench, run: Run) -> None:
         assert code == exit_codes.Exit.ERROR
         assert "The result does not change nosuch" in text + said
         assert run("diff", whole, "new", *more)[0] == run("diff", whole, ".", *more)[0] == exit_codes.Exit.OK
-    assert run("export", whole, "--to", "branch", "--branch", "taken", "-m", "Take it")[:2] == (0, "taken\n")
+    assert run("export", whole, "--branch", "taken", "-m", "Take it")[:2] == (0, "taken\n")
     assert bench.git("log", "-1", "--format=%s", "taken") == "Take it\n"
     assert bench.git("show", "taken:a.txt") == RESULT
+    assert "Name the form: --to branch --branch NAME, --to commit or --to patch." in run("export", whole)[2]
     assert "Name the new branch: --branch NAME." in run("export", whole, "--to", "branch")[2]
     assert "--to commit takes no --branch." in run("export", whole, "--to", "commit", "--branch", "b")[2]
     code, text, _ = run("export", whole, "--to", "commit", "--json")
@@ -368,10 +369,14 @@ def test_the_worktrees_on_a_terminal_have_whole_paths_and_references(
 
 def test_reply_and_retry_start_and_follow_the_next_one(bench: Bench, run: Run) -> None:
     whole = bench.identifier
-    run("reject", whole, "a.txt", "--reason", "no")
+    run("reject", whole, "a.txt", "-m", "no")
+    run("accept", whole, "new")
     code, text, said = run("reply", whole, "leave", "a.txt", "--json", "--quiet")
     assert code in {exit_codes.Exit.UNVERIFIED, exit_codes.Exit.NO_CHANGES}, (text, said)
     assert json.loads(text)["parentId"] == whole
+    follow_up = json.loads(text)["id"]
+    assert f"{follow_up} continues it, so decide there: understudy review {follow_up}" in run("undo", whole)[1]
+    assert f"- decide in {follow_up}" in " ".join(run("review", whole)[1].split())
     code, text, said = run("retry", whole, "-d", "doer")
     assert code == exit_codes.Exit.UNVERIFIED, said
     assert f"starts {whole} again\n" in said

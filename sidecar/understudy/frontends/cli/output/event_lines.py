@@ -49,7 +49,8 @@ def line(event: events.Event) -> str | None:
         case events.Grouped(group_id=group):
             return f"delegates, in the group {one_line(group)}"
         case events.AttemptFailed(error=failure, will_retry=again, next_delegator=following, wait_seconds=wait):
-            return f"failed: {_first_line(failure.message)}{_what_next(again, following, wait)}"
+            text, after = f"failed: {_first_line(failure.message)}", _what_next(again, following, wait)
+            return f"{text.removesuffix('.')}{after}" if after else text
         case events.Result(files=files) if files:
             added, removed = sum(file.additions for file in files), sum(file.deletions for file in files)
             return f"result: {plural(len(files), 'file')}, +{added} -{removed}"

@@ -95,7 +95,7 @@ def accept(
 @options.identifier
 @hunk_targets.argument
 @click.option("--all", "all_", is_flag=True, help="Choose all pending hunks.")
-@click.option("--reason", metavar="TEXT", help="The reason; `understudy reply` sends it to the agent.")
+@click.option("-m", "--reason", metavar="TEXT", help="The reason; `understudy reply` sends it to the agent.")
 @options.as_json
 def reject(*, identifier: str, chosen: tuple[str, ...], all_: bool, reason: str | None, json_: bool) -> int:
     """Reject hunks of a result, with a reason; your files do not change.
@@ -137,7 +137,11 @@ def undo(*, identifier: str | None, chosen: tuple[str, ...], json_: bool) -> int
     if json_:
         output.json(result)
     else:
-        click.echo(f"Undone: {terminal.one_line(token)}. Its hunks are pending again.")
+        follow_up = call("delegations/get", id=token.partition(".")[0]).superseded_by
+        now = "Its hunks are pending again."
+        if follow_up is not None:
+            now = f"{terminal.one_line(follow_up)} continues it, so decide there: understudy review {follow_up}"
+        click.echo(f"Undone: {terminal.one_line(token)}. {now}")
     return exit_codes.Exit.OK
 
 

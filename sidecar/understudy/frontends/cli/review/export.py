@@ -24,9 +24,11 @@ from understudy.frontends.cli.terminal import terminal
 )
 @options.identifier
 @click.option(
-    "--to", type=click.Choice(["branch", "commit", "patch"]), required=True, help="Export as a branch, commit or patch."
+    "--to",
+    type=click.Choice(["branch", "commit", "patch"]),
+    help="Export as a branch, commit or patch; --branch alone means a branch.",
 )
-@click.option("--branch", metavar="NAME", help="Name of the new branch, for --to branch.")
+@click.option("--branch", metavar="NAME", help="Name of the new branch.")
 @click.option("-m", "--message", metavar="TEXT", help="Commit message.")
 @click.option(
     "-o", "--output", "file", metavar="FILE", type=click.Path(), help="Write the patch to this file instead of stdout."
@@ -34,13 +36,23 @@ from understudy.frontends.cli.terminal import terminal
 @click.option("--force", is_flag=True, help="Overwrite the file of --output without asking.")
 @options.as_json
 def export(
-    *, identifier: str, to: str, branch: str | None, message: str | None, file: str | None, force: bool, json_: bool
+    *,
+    identifier: str,
+    to: str | None,
+    branch: str | None,
+    message: str | None,
+    file: str | None,
+    force: bool,
+    json_: bool,
 ) -> None:
     """Export a result as a branch, commit or patch.
 
     Your branch, index and files do not change. Rejected hunks are left out. A patch is printed to stdout byte for byte.
     With --json, prints the `ExportResult`.
     """
+    to = to or (None if branch is None else "branch")
+    if to is None:
+        raise click.UsageError("Name the form: --to branch --branch NAME, --to commit or --to patch.")
     if to == "branch" and branch is None:
         raise click.UsageError("Name the new branch: --branch NAME.")
     if to != "branch" and branch is not None:

@@ -127,7 +127,8 @@ def show_list(identifier: str, chosen: Sequence[str], *, as_json: bool) -> None:
         state = f"{item.hunk.state}{' (conflict)' if item.hunk.conflict else ''}"
         untested = "not tested" if item.hunk.tested is False else ""
         evidence = "tested, but in doubt" if item.hunk.doubted else untested
-        note = item.hunk.reason or item.file.flag_reason or evidence
+        continued = f"decide in {item.hunk.by}" if item.hunk.state is HunkState.SUPERSEDED else ""
+        note = continued or item.hunk.reason or item.file.flag_reason or evidence
         rows.append((item.spelled, state, hunk_view.place(item), f"- {note}" if note else ""))
     output.table(("PATH:HUNK", "STATE", "WHERE", ""), rows, wrap=True)
 

@@ -45,6 +45,12 @@ def _hint(kind: ErrorKind, server: str) -> str | None:
     return None if hint is None else hint.replace("{server}", server)
 
 
+def reason_of(error: Exception, scrub: Callable[[str], str]) -> str:
+    """Return why a connection failed, on one line and without the number of the system's error."""
+    text = re.sub(r"\s+", " ", scrub(strip_controls(str(error)))).strip()
+    return re.sub(r"^\[Errno -?\d+\] ", "", text)[:SHOWN_CHARACTERS].rstrip(".") or type(error).__name__
+
+
 def refusal(status: int, body: str, server: str, scrub: Callable[[str], str]) -> UnderstudyError:
     """Return the error for a response with HTTP ``status`` (not 200) and ``body`` (possibly cut off)."""
     reason = message_of(body)
@@ -52,7 +58,7 @@ def refusal(status: int, body: str, server: str, scrub: Callable[[str], str]) ->
 
     kind = kind_of(status, reason, body)
     text = f"Model server {server!r} answered {status}"
-    shown = scrub(strip_controls(reason))[:SHOWN_CHARACTERS].strip()
+    shown = scrub(strip_controls(reason))[:SHOWN_CHARACTERS].strip().rstrip(":")  # what came after it was no key
     hint = _hint(kind, server)
     if 300 <= status < 400:
         return UnderstudyError(
