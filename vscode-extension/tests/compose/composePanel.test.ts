@@ -206,7 +206,15 @@ describe("the panel of a new delegation", () => {
 
   it("offers the options of the delegator, checks them, and starts with them once", async () => {
     composer.show({ files: [`${ROOT}/a.py`] });
-    const draft = { task: "Do it.", recipe: "tests", delegator: "local-coder", target: "", files: [], folder: "", options: {} };
+    const draft = {
+      task: "Do it.",
+      recipe: "tests",
+      delegator: "local-coder",
+      target: "",
+      files: [],
+      folder: "",
+      options: {},
+    };
     expect((await ask("page/options", draft))["result"]).toEqual([
       {
         id: "delegator.model",
