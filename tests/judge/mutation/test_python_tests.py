@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from understudy.judge.mutant_runners import python_tests
 from understudy.judge.mutant_runners.mutant_runs import Lane, MutantRuns, PlannedRun, RecordedTests, run_mutants
 from understudy.judge.mutant_runners.python_tests import PytestRunner, TestEnvironment, record
 from understudy.judge.project.interpreter import PROBE_FOLDER
@@ -495,3 +496,18 @@ async def test_tests_that_use_up_the_memory_are_reported(place: Place) -> None:
         await place.record("def test_it():\n    held = b'x' * (200 << 20)\n    import time; time.sleep(600)\n")
     assert caught.value.kind is ErrorKind.RESOURCE_LIMIT
     assert caught.value.message.startswith("The test run of a mutant ")
+
+
+@pytest.mark.parametrize(
+    ("output", "end"),
+    [
+        ("....F [ 5%]\n......  [ 15%]\n", "It ended without a word, at 15% of the tests."),
+        (
+            "..F [ 15%]\nFatal Python error: Segmentation fault\n",
+            "of the output: Fatal Python error: Segmentation fault",
+        ),
+        ("", "It printed nothing."),
+    ],
+)
+def test_the_end_of_a_run_is_what_it_says_not_how_far_it_came(output: str, end: str) -> None:
+    assert python_tests._end_of(output).endswith(end)

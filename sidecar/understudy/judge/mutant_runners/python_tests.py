@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import os
+import re
 import secrets
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -42,6 +43,8 @@ _END_SECONDS = 30.0
 _UNCHANGED = Mutant(start=0, end=0, text=b"", operator="none", line=1, first_line=1, last_line=1, function="")
 _WHOLE_RUNS = frozenset({0, 1, 5})
 """Exit codes of pytest for a run that was complete: all passed, some failed, no tests."""
+_PROGRESS = re.compile(r"[.FEsxX]+(?: *\[ *\d+%\])?")
+"""Matches a line in which pytest shows only how far it came."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +80,15 @@ class TestEnvironment:
     """The limits of each program."""
 
 
+def _end_of(output: str) -> str:
+    """Return the end of the output of a run without the lines that show only how far it came."""
+    said = "\n".join(line for line in output.splitlines() if not _PROGRESS.fullmatch(line.strip()))[-400:].strip()
+    if said:
+        return f"The end of the output: {said}"
+    reached = re.findall(r"\[ *(\d+%)\]", output)
+    return f"It ended without a word, at {reached[-1]} of the tests." if reached else "It printed nothing."
+
+
 async def record(
     where: TestEnvironment,
     files: Sequence[str],
@@ -106,7 +118,7 @@ async def record(
         raise UnderstudyError(
             ErrorKind.TOOL_CRASHED,
             "The tests could not be run to record which lines they execute.",
-            hint=f"The end of the output: {output[-400:].strip() or 'there is none'}",
+            hint=_end_of(output),
         )
     entry = entries[0]
     return RecordedTests(
