@@ -129,6 +129,13 @@ def test_every_run_and_every_test_is_on_the_page_with_a_command_to_repeat_it(jud
     assert "No sandbox" not in page, "nothing is known about a sandbox"
 
 
+def test_nothing_is_said_of_the_base_where_it_was_not_run(judged: Delegation) -> None:
+    check = msgspec.structs.replace(LOG.checks[0], runs=LOG.checks[0].runs[:2])
+    page = evidence_page(judged, msgspec.structs.replace(LOG, checks=[check]))
+    assert "On the base" not in page
+    assert r"| test\_a.py::test\_old | failed |" in page
+
+
 def test_without_a_record_the_page_says_what_is_missing(judged: Delegation) -> None:
     page = evidence_page(judged, None)
     assert "kept no record" in page

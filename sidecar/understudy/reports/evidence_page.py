@@ -142,13 +142,15 @@ def _tests(record: EvidenceCheck) -> Iterator[str]:
     if not tests:
         return
     yield f"<details><summary>{len(tests)} tests</summary>\n"
-    yield "| Test | On the base | On the result |"
-    yield "|---|---|---|"
+    # Where the base was not run, nothing is said about it.
+    columns = {"On the base": before, "On the result": after} if before else {"On the result": after}
+    yield f"| Test | {' | '.join(columns)} |"
+    yield "|---" * (len(columns) + 1) + "|"
     for test in tests[:_MOST_TESTS]:
-        missing = "not run" if not before else "missing"
-        yield f"| {_inline(test)} | {before.get(test, missing)} | {after.get(test, 'missing')} |"
+        outcomes = " | ".join(outcome.get(test, "missing") for outcome in columns.values())
+        yield f"| {_inline(test)} | {outcomes} |"
     if len(tests) > _MOST_TESTS:
-        yield f"| and {len(tests) - _MOST_TESTS} more | | |"
+        yield f"| and {len(tests) - _MOST_TESTS} more {'| ' * len(columns)}|"
     yield "\n</details>\n"
 
 
