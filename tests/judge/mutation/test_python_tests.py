@@ -503,8 +503,8 @@ async def test_tests_that_use_up_the_memory_are_reported(place: Place) -> None:
     [
         ("....F [ 5%]\n......  [ 15%]\n", "It ended without a word, at 15% of the tests."),
         (
-            "..F [ 15%]\nFatal Python error: Segmentation fault\n",
-            "of the output: Fatal Python error: Segmentation fault",
+            "..F [ 15%]\nFatal Python error: Aborted\n",
+            "of the output: Fatal Python error: Aborted",
         ),
         ("", "It printed nothing."),
     ],

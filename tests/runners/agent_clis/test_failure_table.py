@@ -101,6 +101,8 @@ async def test_a_failure_ends_as_its_kind(stage_for, tool, recording):
         # Gemini CLI 0.61.0: HTML, a broken line, a proxy without this route
         ("Incomplete JSON segment at the end", ErrorKind.MALFORMED_OUTPUT),
         ("Unexpected token 'D', \"[DONE]\" is not valid JSON", ErrorKind.MALFORMED_OUTPUT),
+        ("Unexpected end of JSON input", ErrorKind.MALFORMED_OUTPUT),
+        ('JSON parsing failed: Text: {"half": .\nError message: JSON Parse error', ErrorKind.MALFORMED_OUTPUT),
         ("404 page not found", ErrorKind.MODEL_NOT_FOUND),
         # GitHub Copilot CLI 1.0.102: HTML, JSON instead of a stream, a broken line, a certificate
         ("Failed to finalize … stream: request ended without sending any chunks", ErrorKind.STREAM_TRUNCATED),

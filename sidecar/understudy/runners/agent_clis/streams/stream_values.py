@@ -53,7 +53,11 @@ _WITHOUT_STATUS: tuple[tuple[ErrorKind, re.Pattern[str]], ...] = (
     ),
     (
         ErrorKind.MALFORMED_OUTPUT,
-        re.compile(r"non-SSE response|incomplete JSON segment|unexpected token .* is not valid JSON", re.IGNORECASE),
+        re.compile(
+            r"non-SSE response|incomplete JSON segment|unexpected token .* is not valid JSON"
+            r"|unexpected end of JSON|JSON parsing failed",
+            re.IGNORECASE,
+        ),
     ),
     (
         ErrorKind.STREAM_TRUNCATED,

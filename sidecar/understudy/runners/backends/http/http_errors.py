@@ -58,7 +58,7 @@ def refusal(status: int, body: str, server: str, scrub: Callable[[str], str]) ->
 
     kind = kind_of(status, reason, body)
     text = f"Model server {server!r} answered {status}"
-    shown = scrub(strip_controls(reason))[:SHOWN_CHARACTERS].strip().rstrip(":")  # what came after it was no key
+    shown = scrub(strip_controls(reason))[:SHOWN_CHARACTERS].strip().rstrip(":")  # what came after it looked like a key
     hint = _hint(kind, server)
     if 300 <= status < 400:
         return UnderstudyError(
