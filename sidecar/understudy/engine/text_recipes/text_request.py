@@ -163,24 +163,32 @@ def run(
     """Send the request and hand its answer to ``deliver``; return its ID in the ledger and the outcome.
 
     ``on_event`` gets every event while the answer arrives. ``is_cancelled`` is called every 50 ms. The attempt
-    is recorded however it ends, also when ``deliver`` fails. Raises the errors of the runner and of ``deliver``, and
-    ``cancelled`` when the user stops it.
+    is recorded however it ends, also when ``deliver`` fails; if the ledger cannot be written, a note says so. Raises
+    the errors of the runner and of ``deliver``, and ``cancelled`` when the user stops it.
     """
     attempt = _Attempt(prepared, asked_by)
     arrived = False
+
+    def record(failure: ErrorKind | None) -> None:
+        # An answer that was paid for is not lost because the disk is full or read-only.
+        try:
+            attempt.record(failure)
+        except UnderstudyError as problem:
+            on_event(events.Note(level="warning", text=f"The request is not in the ledger. {problem.message}"))
+
     try:
         outcome = _send(prepared, attempt, on_event, is_cancelled)
         attempt.usage, attempt.cost_usd, attempt.estimated = outcome.usage, outcome.cost_usd, outcome.estimated
         arrived = True
         deliver(outcome.text or "")
     except UnderstudyError as error:
-        attempt.record(error.kind)
+        record(error.kind)
         raise
     except KeyboardInterrupt:
-        attempt.record(ErrorKind.CANCELLED)
+        record(ErrorKind.CANCELLED)
         ending = "The answer may have been written." if arrived else "The request was cancelled; nothing was written."
         raise UnderstudyError(ErrorKind.CANCELLED, f"Stopped. {ending}", hint=None) from None
-    attempt.record(None)
+    record(None)
     return attempt.id, outcome
 
 

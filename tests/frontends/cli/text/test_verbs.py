@@ -34,6 +34,17 @@ def test_an_answer_goes_to_stdout_and_its_attempt_to_the_ledger(served):
     assert not (delegation_folder.state_root() / "delegations").exists(), "a text recipe makes no delegation"
 
 
+def test_an_answer_is_not_lost_where_the_ledger_cannot_be_written(served):
+    ledger_folder = delegation_folder.state_root() / "ledger"
+    ledger_folder.write_text("a file where the folder should be")
+    asked = served.run("ask", "-t", "Why?", "src", "-d", served.on("scholar"))
+    assert (asked.code, asked.out) == (0, "Because.\n")
+    assert f"The request is not in the ledger. Cannot use {ledger_folder}" in " ".join(asked.err.split())
+    refused = served.run("ask", "-t", "Why?", "src", "-d", served.on("401"))
+    assert refused.code == 1
+    assert "answered 401" in refused.err, "the reason is the server's"
+
+
 def test_the_envelope_of_an_answer(served):
     name = served.on("scholar")
     found = served.run("ask", "--json", "--paths", "src", "src/a.py", "--question", "Why?", "--profile", name).envelope
