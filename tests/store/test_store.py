@@ -182,6 +182,28 @@ def test_a_full_disk_is_named_and_what_is_stored_stays(root):
     assert said[1:] == ["True first", "True"]
 
 
+def test_too_many_open_files_are_named_and_no_reason_to_remove_the_store(root):
+    store.add(root, Entry("a", 1), record=False)
+    script = """
+import resource
+store.queued(root)  # loads what it needs
+store._close()
+first = os.dup(0)
+os.close(first)
+for free in range(8):
+    store._close()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (first + free, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    try:
+        print(store.queued(root))
+    except UnderstudyError as error:
+        print(error.kind, error.hint)
+"""
+    said = python(script, root).stdout.splitlines()
+    assert said[0].startswith("overloaded")
+    assert said[-1] == "['a']"
+    assert not [line for line in said if "remove" in line]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="uses a filter of Linux's system calls")
 @pytest.mark.parametrize("calls", ["fcntl", "flock", "fcntl flock"])
 def test_a_file_system_without_locks_is_refused_with_what_to_do(root, calls):

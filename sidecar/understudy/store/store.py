@@ -29,6 +29,8 @@ NAME = "store.sqlite"
 BUSY_SECONDS = 10.0
 """A transaction takes less than a millisecond; a process that stays in one this long hangs."""
 
+_DESCRIPTORS = 4
+"""SQLite opens the file, its log and the shared memory, and sometimes their folder."""
 _VERSION = 1
 """The ``user_version`` of the schema."""
 _SCHEMA = """
@@ -433,6 +435,8 @@ def _named_failures(path: Path) -> Iterator[None]:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code == sqlite3.SQLITE_FULL or (code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) and _is_full(path)):
             raise durable.failure(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), path) from error
+        if code == sqlite3.SQLITE_CANTOPEN:
+            _require_descriptors(path)
         hint = f"If that stays, end all processes of Understudy and remove {path}: only the order of the queue is lost."
         if _is_damage(error):
             _close()
@@ -441,6 +445,13 @@ def _named_failures(path: Path) -> Iterator[None]:
         elif code == sqlite3.SQLITE_BUSY:
             hint = f"Find the process that hangs: fuser -v {path}"
         raise UnderstudyError(ErrorKind.STATE_UNAVAILABLE, f"Cannot use {path}: {error}.", hint=hint) from error
+
+
+def _require_descriptors(path: Path) -> None:
+    """Raise ``overloaded`` if this process has too many open files for SQLite, which does not say why it fails."""
+    with contextlib.ExitStack() as opened, durable.named_failures(path):
+        for _ in range(_DESCRIPTORS):
+            opened.callback(os.close, os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC))
 
 
 def _is_damage(error: sqlite3.Error) -> bool:
