@@ -483,6 +483,20 @@ def test_a_worker_that_the_disk_ended_is_a_problem_of_its_delegation(alone, monk
     assert f"understudy cancel {folder.id}" in caught.value.hint
 
 
+def test_what_a_full_disk_cannot_cancel_does_not_start_either(alone, monkeypatch) -> None:
+    root = delegation_folder.state_root()
+    busy = take_slot(root, 1)
+    folder, lock = new_delegation()
+    launcher.submit(folder, lock)
+    with monkeypatch.context() as patch:
+        patch.setattr(worker_files, "append_request", lambda *_: full_store())
+        with pytest.raises(UnderstudyError, match="No space"):
+            supervision.cancel(folder, by="cli", at="2026-11-27T10:15:00.000Z")
+    busy.close()
+    assert supervision.current(folder).error.kind is ErrorKind.DISK_FULL
+    assert not alone.workers
+
+
 def full_store() -> None:
     raise durable.failure(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), delegation_folder.state_root())
 

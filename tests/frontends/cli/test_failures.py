@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import forked
 import pytest
@@ -22,7 +23,10 @@ from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
 from understudy.frontends.cli import app
 from understudy.frontends.cli.delegate import follower
+from understudy.frontends.cli.terminal.terminal import HeldInterrupt
 from understudy.model.delegation.events import Permission
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.states import State
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -269,3 +273,31 @@ def test_a_delegator_without_its_program_is_added_with_a_warning(run: Run) -> No
         )
         assert "It is saved, but cannot be used yet. Afterwards, test it: understudy delegators test " in added.stderr
     assert run("delegators", "update", "one", "--", "true").stderr == ""
+
+
+@pytest.mark.parametrize(("state", "cancelled"), [(State.QUEUED, True), (State.RUNNING, False)])
+def test_a_start_that_a_full_disk_refuses_is_cancelled(
+    monkeypatch: pytest.MonkeyPatch, state: State, cancelled: bool
+) -> None:
+    asked: list[str] = []
+
+    def call(method: str, **_: str) -> SimpleNamespace:
+        asked.append(method)
+        if method == "delegations/cancel":
+            raise UnderstudyError(ErrorKind.DISK_FULL, "No space.")
+        return SimpleNamespace(state=state)
+
+    def stop(*_: object, **__: object) -> None:
+        problem = UnderstudyError(ErrorKind.DISK_FULL, "No space left.", hint="Free some space.")
+        raise UnderstudyError(ErrorKind.DISK_FULL, "an-id cannot start yet.", hint="It waits.") from problem
+
+    monkeypatch.setattr(follower, "call", call)
+    monkeypatch.setattr(follower, "follow_or_cancel", stop)
+    with pytest.raises(UnderstudyError) as raised:
+        follower.follow_started(
+            SimpleNamespace(id="an-id"), "fix", "x", HeldInterrupt(), detach=False, quiet=True, as_json=False
+        )
+    assert ("delegations/cancel" in asked) == cancelled
+    said = (raised.value.message, raised.value.hint)
+    ended = ("an-id did not start, and will not: No space left.", "Free some space. Then start it again.")
+    assert said == (ended if cancelled else ("an-id cannot start yet.", "It waits."))

@@ -92,8 +92,7 @@ def submit(folder: Folder, lock: int) -> None:
         except (UnderstudyError, OSError) as error:
             # The store may be unable to remove the entry now: what was refused must not start later all the same.
             if not _finish(Claim(folder, lock), _typed(error, root).info()):
-                with contextlib.suppress(OSError):
-                    folder.refused.touch(durable.PRIVATE_FILE)
+                refuse(folder)
             leave(root, folder.id)
             raise
         failpoint("queued")
@@ -172,6 +171,12 @@ def ensure_entry(folder: Folder) -> bool:
     finally:
         os.close(lock)
     return True
+
+
+def refuse(folder: Folder) -> None:
+    """Keep a delegation from starting whose end cannot be written now; the next one that serves the queue ends it."""
+    with contextlib.suppress(OSError):
+        folder.refused.touch(durable.PRIVATE_FILE)
 
 
 def leave(root: Path, identifier: str) -> None:

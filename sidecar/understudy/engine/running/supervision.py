@@ -88,8 +88,18 @@ def has_ended(folder: Folder) -> bool:
 def cancel(folder: Folder, *, by: str, at: str, only_checks: bool = False) -> Delegation:
     """Cancel a delegation, or only the checks of its result, and wait for its end.
 
-    Raises ``timed_out`` when its worker cannot be killed, ``conflict`` if only its checks are meant and none run.
+    Raises ``timed_out`` when its worker cannot be killed, ``conflict`` if only its checks are meant and none run, and
+    ``disk_full``; one that has not started will not start then, either.
     """
+    try:
+        return _cancel(folder, by=by, at=at, only_checks=only_checks)
+    except UnderstudyError as error:
+        if error.kind is ErrorKind.DISK_FULL and reader.load(folder).state in launcher.NOT_STARTED:
+            launcher.refuse(folder)
+        raise
+
+
+def _cancel(folder: Folder, *, by: str, at: str, only_checks: bool) -> Delegation:
     if _ended(folder):
         return reader.load(folder)
     if only_checks:

@@ -18,7 +18,8 @@ from understudy.frontends.cli.terminal import permission_prompt, terminal
 from understudy.frontends.cli.terminal.terminal import HeldInterrupt
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.delegation.events import Event, Note, Permission, PermissionAnswered, Text
-from understudy.model.errors import UnderstudyError
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.states import State
 
 
 def view_on(stream: IO[str], *, answer: bool = False, prints_output: bool = False) -> View:
@@ -141,12 +142,32 @@ def follow_started(
     follower = (
         Follower(started.id, None, warns=not as_json) if silent else watching(started.id, sys.stderr, answer=answers)
     )
-    finished = follow_or_cancel(follower, held=held)
+    try:
+        finished = follow_or_cancel(follower, held=held)
+    except UnderstudyError as error:
+        raise _refused(started.id, error) from error
     if as_json:
         output.json(finished)
     else:
         print_card(finished, shown_answer=follower.answer if follower.view and answers else "")
     return exit_codes.of_verdict(finished.verdict)
+
+
+def _refused(identifier: str, error: UnderstudyError) -> UnderstudyError:
+    """Cancel a start that a full disk refuses, so that one who starts it again has not two; return what to report."""
+    if error.kind is not ErrorKind.DISK_FULL:
+        return error
+    with contextlib.suppress(UnderstudyError):
+        if call("delegations/get", id=identifier).state not in {State.PREPARING, State.QUEUED}:
+            return error
+    with contextlib.suppress(UnderstudyError):  # its end is written when there is space
+        call("delegations/cancel", id=identifier)
+    problem = error.__cause__ if isinstance(error.__cause__, UnderstudyError) else error
+    return UnderstudyError(
+        ErrorKind.DISK_FULL,
+        f"{identifier} did not start, and will not: {problem.message}",
+        hint=f"{problem.hint or ''} Then start it again.".strip(),
+    )
 
 
 def follow_or_cancel(
