@@ -1622,6 +1622,8 @@ export interface StartParams {
   agent?: string | null;
   /** URI of the workspace; absent: the git top level of the first file, else its folder. */
   workspace?: string | null;
+  /** Copy all files of a workspace without git, however many there are; otherwise a large one is refused. */
+  wholeFolder?: boolean | null;
   /** `current` (the user's files and buffers, the default), `head`, or a revision. */
   base?: string | null;
   /** Names of configured checks to run instead of the recipe's. */
@@ -2129,6 +2131,8 @@ export interface GroupTask {
   agent?: string | null;
   /** URI of the workspace; absent: the git top level of the first file, else its folder. */
   workspace?: string | null;
+  /** Copy all files of a workspace without git, however many there are; otherwise a large one is refused. */
+  wholeFolder?: boolean | null;
   /** `current` (the user's files and buffers, the default), `head`, or a revision. */
   base?: string | null;
   /** Names of configured checks to run instead of the recipe's. */

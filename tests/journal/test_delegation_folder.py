@@ -334,6 +334,16 @@ def test_a_damaged_holder_file_names_no_process(make, content: bytes) -> None:
     assert worker_files.read_holder(folder) is None
 
 
+def test_git_ignores_a_state_folder_in_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNDERSTUDY_STATE", str(tmp_path / "state"))
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    state = delegation_folder.state_root()
+    (state / "delegations").mkdir()
+    (state / "delegations" / "events.jsonl").touch()
+    status = ["git", "status", "--porcelain", "--untracked-files=all", "state"]
+    assert subprocess.run(status, cwd=tmp_path, check=True, capture_output=True).stdout == b""
+
+
 def test_the_first_users_of_a_state_folder_do_not_disturb_each_other(tmp_path: Path, monkeypatch) -> None:
     """Requests that arrive together create the folder and its version at the same time."""
     interval = sys.getswitchinterval()
@@ -344,7 +354,7 @@ def test_the_first_users_of_a_state_folder_do_not_disturb_each_other(tmp_path: P
                 monkeypatch.setenv("UNDERSTUDY_STATE", str(tmp_path / str(turn)))
                 roots = [threads.submit(delegation_folder.state_root) for _ in range(8)]
                 assert {root.result(30) for root in roots} == {tmp_path / str(turn)}
-                assert [path.name for path in (tmp_path / str(turn)).iterdir()] == ["version"]
+                assert sorted(path.name for path in (tmp_path / str(turn)).iterdir()) == [".gitignore", "version"]
     finally:
         sys.setswitchinterval(interval)
 

@@ -5,6 +5,7 @@ This module only reads files; it runs git only for settings and to resolve revis
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -42,6 +43,9 @@ _OPERATIONS = (
 _OBJECT_ID = re.compile("[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
+LARGE_FILES = 1000
+LARGE_BYTES = 100_000_000
+"""A folder without git that has more is copied only if the user says so."""
 _SYSTEM_FOLDERS = frozenset(
     f"/{name}"
     for name in (
@@ -197,6 +201,30 @@ def refuse_wide_folder(top: Path, state: Path) -> None:
         f"{top} is {what}, and not a git repository: every file in it would be copied.",
         hint="Put the files into a folder of their own, or run `git init` in the folder that is meant.",
     )
+
+
+def refuse_large_folder(top: Path) -> None:
+    """Raise ``base_unavailable``, about the parameter ``whole_folder``, for a large folder without git."""
+    if _git_dir_at(top) is not None:
+        return
+    files = size = 0
+    for folder, names, inside in os.walk(top):
+        if "pyvenv.cfg" in inside:  # an environment is not copied
+            names.clear()
+            continue
+        for name in inside:
+            files += 1
+            with contextlib.suppress(OSError):
+                size += os.lstat(os.path.join(folder, name)).st_size  # noqa: PTH118 - faster, and there may be many
+        if files > LARGE_FILES or size > LARGE_BYTES:
+            what = f"over {LARGE_FILES:,} files" if files > LARGE_FILES else f"over {LARGE_BYTES // 1_000_000} MB"
+            raise UnderstudyError(
+                ErrorKind.BASE_UNAVAILABLE,
+                f"{top} is not a git repository, and it is large: {what} would be copied for each delegation.",
+                hint="Run `git init` there, with what is not part of the project in .gitignore. Or copy everything: "
+                "start in a terminal with --whole-folder.",
+                parameter="whole_folder",
+            )
 
 
 def submodule_objects(repository: Repository, path: bytes) -> list[Path]:

@@ -430,6 +430,8 @@ def _check_version(state: Path) -> None:
         text = durable.read_whole(file, 32).decode("ascii", "replace").strip()
     except FileNotFoundError:
         with durable.named_failures(file):
+            # In a repository, none of it is the user's work.
+            durable.replace(state / ".gitignore", b"*\n", several_writers=True)
             durable.replace(file, f"{STATE_VERSION}\n".encode(), several_writers=True)
         return
     except OSError as error:

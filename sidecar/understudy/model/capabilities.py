@@ -163,6 +163,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     returns: frozenset[Returns] = frozenset({"text", "file", "tree"})
     """Kinds of recipes that it can run."""
+    works_on: list[str] = msgspec.field(default_factory=list)
+    """Endings of the files that it can work on; empty: any."""
     only_new_tests: bool = False
     """Whether it can run only recipes that are judged by new tests."""
 

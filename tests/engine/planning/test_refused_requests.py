@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
-from understudy.engine.planning.plan import plan
+from understudy.engine.planning.plan import Plan, plan
+from understudy.frontends.cli import app
+from understudy.frontends.cli.calls import workspace_trust
 from understudy.frontends.cli.output import output
+from understudy.git import repository
 from understudy.model.delegation.delegations import StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -155,6 +159,69 @@ def test_a_wide_folder_without_git_is_not_copied(own_home: Path, tmp_path: Path,
     narrow = own_home / "scripts"
     narrow.mkdir()
     assert preview(narrow, recipe="implement", workspace=str(narrow))
+
+
+@pytest.fixture
+def large(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a trusted folder without git that counts as large, and with an environment that does not count."""
+    monkeypatch.setattr(repository, "LARGE_FILES", 3)
+    top = tmp_path / "large"
+    (top / ".venv").mkdir(parents=True)
+    for name in ("a.py", "b.txt", "c.txt", ".venv/pyvenv.cfg", ".venv/one", ".venv/two"):
+        (top / name).write_text("x = 1\n")
+    method_table.call("workspace/trust", {"workspace": str(top), "trusted": True}, TerminalCaller(top))
+    return top
+
+
+def test_a_large_folder_without_git_is_copied_only_on_request(large: Path) -> None:
+    def planned(**options: Any) -> Plan:
+        return plan(StartParams(recipe="tests", files=[str(large / "a.py")], **options), {}, large)
+
+    assert planned()
+    (large / "d.txt").write_text("")
+    with pytest.raises(UnderstudyError, match="is not a git repository, and it is large: over 3 files") as refused:
+        planned()
+    assert (refused.value.kind, refused.value.parameter) == (ErrorKind.BASE_UNAVAILABLE, "whole_folder")
+    assert planned(whole_folder=True)
+    subprocess.run(["git", "init", "-q"], cwd=large, check=True)
+    assert planned()
+
+
+def test_a_large_folder_is_asked_about_and_trust_is_not_the_answer(
+    large: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (large / "d.txt").write_text("")
+    monkeypatch.chdir(large)
+    started: list[Any] = []
+    call = workspace_trust.call
+
+    def recorded(method: str, /, **params: Any) -> Any:
+        if method != "delegations/start":
+            return call(method, **params)
+        started.append(params)
+        return plan(
+            StartParams(recipe="tests", files=params["files"], whole_folder=params.get("wholeFolder")), {}, large
+        )
+
+    monkeypatch.setattr(workspace_trust, "call", recorded)
+    arguments = ["start", "tests", "a.py", "--detach", "--trust"]
+    refused = CliRunner().invoke(app.group, arguments, standalone_mode=False)
+    assert isinstance(refused.exception, UnderstudyError)
+    assert "--whole-folder" in (refused.exception.hint or "")
+    monkeypatch.setattr(workspace_trust, "can_ask", lambda: True)
+    asked = CliRunner().invoke(app.group, arguments, standalone_mode=False, input="n\n")
+    assert "over 3 files would be copied for each delegation.\nCopy the whole folder? [y/N]: n" in asked.output
+    assert isinstance(asked.exception, UnderstudyError)
+    assert [params.get("wholeFolder") for params in started] == [None, None]
+    CliRunner().invoke(app.group, arguments, standalone_mode=False, input="y\n")
+    assert started[-1]["wholeFolder"] is True
+
+
+def test_a_file_that_the_ghostwriter_cannot_read_is_refused_before_anything_is_recorded(large: Path) -> None:
+    (large / "d.txt").write_text("")
+    with pytest.raises(UnderstudyError, match=r"b\.txt is not a file that ghostwriter can work on") as refused:
+        plan(StartParams(recipe="tests", files=[str(large / "b.txt")], delegator="ghostwriter"), {}, large)
+    assert refused.value.kind is ErrorKind.INVALID_PARAMS
 
 
 @pytest.mark.parametrize("task", [None, "", " \n"])

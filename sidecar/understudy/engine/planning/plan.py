@@ -21,7 +21,7 @@ from understudy.engine.planning.prompt import FILE_BYTES, Prompt, how_to_run, no
 from understudy.files import user_file
 from understudy.git import path_rules, repository
 from understudy.journal import delegation_folder
-from understudy.model.capabilities import Pane
+from understudy.model.capabilities import Capabilities, Pane
 from understudy.model.config.delegators import Scope
 from understudy.model.delegation.delegations import AskedBy, StartParams
 from understudy.model.delegation.spec import (
@@ -175,6 +175,7 @@ def plan(
     )
     delegator, server, supported, explain = chosen.delegator, chosen.model_server, chosen.supported, chosen.explain
     files = [repository.inside(workspace, uri) for uri in params.files or []]
+    _refuse_other_files(files, delegator.name, supported)
     context = [repository.inside(workspace, uri) for uri in params.context_files or []]
     target = repository.inside(workspace, params.target) if params.target else None
     sent = {repository.inside(workspace, item.uri): item.text for item in params.buffers or []}
@@ -194,6 +195,8 @@ def plan(
     if in_worktree:
         repository.check_owner(workspace)
         repository.refuse_wide_folder(workspace, delegation_folder.state_root())
+        if not params.whole_folder and not only_look:
+            repository.refuse_large_folder(workspace)
     if "file" in (recipe.needs or ()) and not files and follow_up is None:
         raise UnderstudyError(
             ErrorKind.INPUT_EMPTY,
@@ -292,6 +295,19 @@ def plan(
         group_id=params.group_id,
     )
     return Plan(draft, files, context, target, buffers)
+
+
+def _refuse_other_files(files: list[str], delegator: str, supported: Capabilities) -> None:
+    """Raise ``invalid_params`` for a file that the delegator's tool cannot work on."""
+    endings = supported.works_on
+    for path in files if endings else ():
+        if PurePosixPath(path).suffix not in endings:
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS,
+                f"{path} is not a file that {delegator} can work on: it works on {', '.join(endings)} files only.",
+                hint="Name another file, or a delegator with a model: -d NAME.",
+                parameter="files",
+            )
 
 
 def _lacking_packages(workspace: Path, files: list[str], configuration: Configuration) -> list[str]:

@@ -67,6 +67,8 @@ class StartParams(Strict, kw_only=True):
     """An agent (see ``agents/list``) whose instructions, model and tools apply to this delegation."""
     workspace: str | None = None
     """URI of the workspace; absent: the git top level of the first file, else its folder."""
+    whole_folder: bool | None = None
+    """Copy all files of a workspace without git, however many there are; otherwise a large one is refused."""
     base: str | None = None
     """``current`` (the user's files and buffers, the default), ``head``, or a revision."""
     checks: list[str] | None = None

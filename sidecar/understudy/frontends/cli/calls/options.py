@@ -305,7 +305,13 @@ def as_options(*, also_json: bool = False) -> Iterator[None]:
         message = _said(error.message, by_key | _negated(context))
         hint = _said(error.hint, by_key) if error.hint else None
         raise UnderstudyError(
-            error.kind, message, hint=hint, names=error.names, log_paths=error.log_paths, status=error.status
+            error.kind,
+            message,
+            hint=hint,
+            names=error.names,
+            log_paths=error.log_paths,
+            status=error.status,
+            parameter=error.parameter,
         ) from None
 
 

@@ -33,6 +33,13 @@ def with_trust(
         with options.as_options(), holding:
             return call(method, **params)
     except UnderstudyError as error:
+        if error.parameter == "whole_folder" and not task.get("wholeFolder") and can_ask():
+            output.say(error.message, err=True)
+            if not click.confirm("Copy the whole folder?", default=False, err=True):
+                raise
+            for asked in (task, *params.get("tasks", [])):
+                asked["wholeFolder"] = True
+            return with_trust(method, params, task, trust=trust, held=held)
         if error.kind is not ErrorKind.UNTRUSTED_WORKSPACE:
             raise
         outside = _outside(task)
@@ -62,7 +69,8 @@ def _outside(task: dict[str, Any]) -> str | None:
     if its == here:
         return None
     if its.is_relative_to(here):
-        return f"The file is in a repository inside of {terminal.one_line(str(here))}, which has its own trust."
+        what = "a repository inside of" if (its / ".git").exists() else f"{its.name}, a folder of"
+        return f"The file is in {what} {terminal.one_line(str(here))}, which has its own trust."
     return f"The file is outside of {terminal.one_line(str(here))}, where you are."
 
 

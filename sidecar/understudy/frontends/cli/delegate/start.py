@@ -94,6 +94,7 @@ _what_to_do = options.all_of(
         type=click.Path(file_okay=False),
         help="The workspace (default: the repository of the first file).",
     ),
+    click.option("--whole-folder", is_flag=True, help="Copy all files of a large folder that is not a git repository."),
     click.option("--group", metavar="ID", help="The group to join (see `understudy groups create`)."),
     click.option("--trust", is_flag=True, help="Trust the workspace without asking."),
     click.option(
@@ -199,6 +200,7 @@ def _params(arguments: dict[str, Any]) -> dict[str, Any]:
         "fallback": _fallback(arguments),
         "agent": arguments["agent"],
         "workspace": uri(arguments["workspace"]) if arguments["workspace"] else None,
+        "wholeFolder": arguments["whole_folder"] or None,
         "base": arguments["base"],
         "checks": list(arguments["checks"]) or None,
         "limits": options.limits(arguments),
