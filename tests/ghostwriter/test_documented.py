@@ -1,6 +1,12 @@
 import textwrap
 
-from understudy.ghostwriter.documented import Documented, calls_in_tests, documented_examples, names_to_import
+from understudy.ghostwriter.documented import (
+    Documented,
+    calls_in_tests,
+    defined_names,
+    documented_examples,
+    names_to_import,
+)
 
 
 def examples(tmp_path, text, readme=None):
@@ -118,3 +124,35 @@ def test_calls_in_tests_with_parameters(tmp_path):
     )
     source = "def cents(text):\n    return text\n"
     assert calls_in_tests(tmp_path, source, "shop.prices") == ["cents(text)", "cents('1')", "cents('2')"]
+
+
+def test_a_loop_that_changes_an_object_is_a_part_of_the_setup(tmp_path):
+    found = examples(
+        tmp_path,
+        '''
+        def cart(): ...
+            """Return a cart.
+
+            >>> c = cart()
+            >>> for name in ["a", "b"]:
+            ...     c.add(name)
+            >>> total = 3
+            >>> c.names
+            ['a', 'b']
+            """
+        '''.replace(": ...\n", ":\n"),
+    )
+    assert found == [Documented(["c = cart()", 'for name in ["a", "b"]:\n    c.add(name)'], "c.names", "['a', 'b']")]
+
+
+def test_what_runs_only_as_a_program_is_not_a_name_of_the_module(tmp_path):
+    module = "def cents(x): ...\nif __name__ == '__main__':\n    console = 1\nif 1:\n    other = 2\n"
+    assert defined_names(module) == {"cents", "other"}
+    readme = """
+        ```python
+        >>> from shop import prices
+        >>> console.print("hello")
+        hello
+        ```
+        """
+    assert examples(tmp_path, module, readme) == []

@@ -9,12 +9,12 @@ from collections import Counter, OrderedDict, namedtuple
 import pytest
 
 from understudy.ghostwriter.choose_examples import Found, shows_something
-from understudy.ghostwriter.inside.audit import Guard
-from understudy.ghostwriter.inside.calls import Context, Known, Target
+from understudy.ghostwriter.inside.audit import Effects, Guard
+from understudy.ghostwriter.inside.calls import Context, Known, Target, settle_variants
 from understudy.ghostwriter.inside.exact import exact
 from understudy.ghostwriter.inside.loading import Example, Source, detects, evaluate, record
 from understudy.ghostwriter.inside.shapes import pool
-from understudy.ghostwriter.inside.unit_candidates import Steps, vocabulary
+from understudy.ghostwriter.inside.unit_candidates import Steps, make_objects, vocabulary
 from understudy.ghostwriter.inside.unit_search import _patterns
 
 Point = namedtuple("Point", "x y")  # noqa: PYI024 - as a module under test may have it
@@ -165,3 +165,38 @@ def test_an_invented_error_alone_is_not_worth_a_file():
         )
     ]
     assert [shows_something(example) for example in shown] == [False, True, True]
+
+
+BOXES = """
+class Box:
+    def __init__(self, text: str):
+        first, second = text.split("|")
+        self.row = first + second
+ROUND = Box("(|)")
+_HIDDEN = Box("[|]")
+"""
+
+
+def test_objects_that_the_module_makes_are_looked_at():
+    source, guard = loaded(BOXES)
+    context = Context(source.original(), vars(source.module), guard, Known([]))
+    assert make_objects("Box", vars(source.module)["Box"], context, Effects(source.tree)) == ["ROUND"]
+
+
+@pytest.mark.parametrize(
+    ("code", "first"),
+    [
+        ("def grid(n, m):\n    if not n - 1 <= m <= n:\n        raise KeyError(n)\n    return 'g'\n", [("int",)] * 2),
+        ("def both(left, right):\n    return left & right\n", [("int",)] * 2),
+        ("def kept(strict):\n    return {True: 1, False: 2}[strict]\n", [("bool",)]),
+    ],
+)
+def test_flags_are_not_tried_for_numbers(code, first):
+    source, guard = loaded(code)
+    context = Context(source.original(), vars(source.module), guard, Known([]))
+    name = code[4 : code.index("(")]
+    target = Target(name, vars(source.module)[name], name, bound=False)
+    assert target.read_signature(context)
+    settle_variants(target, context)
+    assert target.variants[0] == first
+    assert not any(("bool",) in shapes for shapes in target.variants) or name == "kept"

@@ -50,3 +50,11 @@ def test_a_function_that_a_kept_test_calls_is_not_without_a_test() -> None:
     left_out = {"a": "no example was found", "ab": "it is asynchronous"}
     text = Report("pack", kept=[TestFunction("test_a", [], [found])], left_out=left_out).text(PurePosixPath("t.py"))
     assert "Without a test: ab (it is asynchronous)." in text
+
+
+def test_a_unit_with_a_kept_example_or_in_its_setup_is_not_without_a_test() -> None:
+    of_box = Found("Box", [], "ROUND.row", ("value", "", "'()'"), 2, 1, {1})
+    of_graph = Found("", ["g = dense(1)"], "len(g)", ("value", "", "2"), 0, 1, {1})
+    left_out = {"Box": "it ended the process", "dense": "no arguments were found", "other": "calls open"}
+    report = Report("pack", kept=[TestFunction("test_a", [], [of_box, of_graph])], left_out=left_out)
+    assert "Without a test: other (calls open)." in report.text(PurePosixPath("t.py"))

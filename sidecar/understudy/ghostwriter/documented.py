@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 MOST_EXAMPLES = 200
 MOST_CALLS = 300
-MOST_SETUP = 4
+MOST_SETUP = 6
 MOST_TEST_FILES = 200
 MAX_BYTES = 400_000
 SHOWN = 4
@@ -142,6 +142,8 @@ def top_statements(source: str | bytes) -> list[ast.AST]:
     statements: list[ast.AST] = []
     while waiting:
         node = waiting.pop(0)
+        if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
+            continue  # what runs only as a program
         statements.append(node)
         if isinstance(node, ast.If | ast.Try | ast.With | ast.ExceptHandler):
             waiting += list(ast.iter_child_nodes(node))
@@ -286,7 +288,8 @@ def _setup(expression: str, steps: list[_Step]) -> list[str] | None:
     needed = {node.id for node in ast.walk(ast.parse(expression)) if isinstance(node, ast.Name)} & variables
     chosen: list[str] = []
     for step in reversed(steps):
-        if step.bound & needed or (step.used & needed and not step.bound and _may_change(step.text)):
+        changes = (not step.bound or _is_block(step.text)) and _may_change(step.text)
+        if step.bound & needed or (step.used & needed and changes):
             chosen.insert(0, step.text)
             needed |= step.used & variables
             if step.bound and step.bound <= needed and not step.used & step.bound - step.bound:
@@ -297,6 +300,11 @@ def _setup(expression: str, steps: list[_Step]) -> list[str] | None:
 def is_import(text: str) -> bool:
     """Return whether a statement is an import."""
     return all(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.parse(text).body)
+
+
+def _is_block(text: str) -> bool:
+    """Return whether statements are a loop or the like, which binds its own names and may change others."""
+    return any(isinstance(node, ast.For | ast.While | ast.With | ast.If | ast.Try) for node in ast.parse(text).body)
 
 
 def _may_change(text: str) -> bool:

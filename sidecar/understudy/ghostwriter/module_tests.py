@@ -93,8 +93,14 @@ class Report:
             told.append(
                 f"Crashes that the documentation does not announce: {'; '.join(self.findings[:MOST_FINDINGS])}."
             )
-        tested = " ".join(example.expression for test in self.kept for example in test.examples)
-        left_out = {name: why for name, why in self.left_out.items() if not re.search(rf"\b{name}\b", tested)}
+        kept = [example for test in self.kept for example in test.examples]
+        tested = " ".join(text for example in kept for text in [example.expression, *example.setup])
+        shown = {example.unit for example in kept}
+        left_out = {
+            name: why
+            for name, why in self.left_out.items()
+            if name not in shown and not re.search(rf"\b{name}\b", tested)
+        }
         late = [name for name, why in self.left_out.items() if "time" in why]
         if late:
             told.append(f"The time was not enough for a full search of {', '.join(late)}.")

@@ -15,7 +15,7 @@ from typing import Any, Iterable, Iterator
 from .audit import Guard, Refused, TooSlow
 from .exact import exact
 from .loading import Example, Outcome, drained, evaluate, executed_lines
-from .shapes import SIZES, Shape, Vocabulary, counted, guesses, pool, shape_of_hint, shape_of_text, strategy
+from .shapes import SIZES, Shape, Vocabulary, counted, guesses, is_named, pool, shape_of_hint, shape_of_text, strategy
 
 MOST_CALLS = 400
 MOST_GUESSES = 36
@@ -256,10 +256,23 @@ def settle_variants(target: Target, context: Context) -> None:
             ranked.append((-(good + 0.4 * fair) / max(1, len(rows)), number, shapes))
         if context.guard.events:
             return
-    target.variants = [shapes for _, _, shapes in sorted(ranked, key=lambda item: item[:2])[:VARIANTS]]
+    # True and False pass for numbers and for much else: they are tried only if nothing else returns or has that name.
+    plain = [item for item in ranked if not _guesses_flags(item[2], required)]
+    if not plain and all(parameter.shape or is_named(parameter.name) for parameter in required):
+        plain = [(0.0, 0, [shapes[0] for shapes in options])]
+    plain = plain or ranked
+    target.variants = [shapes for _, _, shapes in sorted(plain, key=lambda item: item[:2])[:VARIANTS]]
     for parameter in target.parameters:
         if not parameter.required and parameter.shape is None:
             parameter.shape = _shape_of_optional(target, parameter, context)
+
+
+def _guesses_flags(shapes: list[Shape], required: list[Parameter]) -> bool:
+    """Return whether flags are tried for parameters of which nothing says that they are flags."""
+    return any(
+        shape == ("bool",) and parameter.shape is None and parameter.guesses()[0] != shape
+        for shape, parameter in zip(shapes, required)
+    )
 
 
 def _alike(options: list[list[Shape]]) -> list[tuple[int, ...]]:

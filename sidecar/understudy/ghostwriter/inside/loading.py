@@ -225,6 +225,8 @@ def _defined(tree: ast.Module) -> list[str]:
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             names += [item.id for target in targets for item in ast.walk(target) if isinstance(item, ast.Name)]
+        elif isinstance(node, ast.If) and any(getattr(item, "id", "") == "__name__" for item in ast.walk(node.test)):
+            continue  # what runs only as a program
         elif isinstance(node, (ast.If, ast.Try, ast.With)):
             waiting += list(ast.iter_child_nodes(node))
     return [name for name in names if not (name.startswith("__") and name.endswith("__"))]

@@ -93,8 +93,10 @@ class Coordinator:
             self.say("unconfined", imports=outside)
             return
         public = {n: v for n, v in vars(subject.module).items() if not n.startswith("_") and n in subject.source.own}
-        units = []
+        units: list[str] = []
         for name, value in public.items():
+            if name != getattr(value, "__name__", name) and any(value is public[unit] for unit in units):
+                continue  # another name of it
             own_class = inspect.isclass(value) and value.__module__ == subject.module.__name__
             if not own_class and not is_function(value, subject.module.__name__):
                 continue

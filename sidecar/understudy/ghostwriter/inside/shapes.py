@@ -247,7 +247,10 @@ def _shape_of_generic(name: str, arguments: tuple[Any, ...], makers: dict[str, l
 
 NAMES: list[tuple[str, Shape]] = [
     ("func function fn f predicate pred key callback callable_ transform default_factory", ("callable",)),
-    ("n i k count num number size width length index depth times limit year month day value x y step start stop", INT),
+    (
+        "n m i j k count num number size width length index depth times limit year month day value x y step start stop",
+        INT,
+    ),
     ("iterable iterables seq sequence items xs values elements lst list_ data args collection it", INTS),
     ("d dict_ mapping dct table params", ("dict", TEXT, INT)),
     ("date day", ("date",)),
@@ -264,6 +267,11 @@ FREE: list[Shape] = [
     *(TEXT, INT, INTS, TEXTS, FLOAT, ("dict", TEXT, INT), ("callable",), ("list", ("tuple", INT, INT))),
     *(("list", INTS), ("bytes",), ("date",), ("datetime",), ("timedelta",), ("bool",)),
 ]
+
+
+def is_named(name: str) -> bool:
+    """Return whether the name of a parameter says what it is."""
+    return any(name.strip("_") in names.split() for names, _ in NAMES)
 
 
 def guesses(name: str) -> list[Shape]:

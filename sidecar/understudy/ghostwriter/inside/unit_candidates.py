@@ -26,6 +26,8 @@ from .shapes import Vocabulary, pool
 
 MOST_CANDIDATES = 500
 MOST_OBJECTS = 16
+MOST_CONSTANTS = 6
+"""How many objects that the module itself makes are looked at."""
 CHANGED_OBJECTS = 2
 """How many objects of a class have several of their methods called, one after another."""
 MOST_STEPS = 3
@@ -131,7 +133,8 @@ def make_objects(name: str, value: Any, context: Context, effects: Effects) -> l
             made = context.outcome(text)
             if made.kind == "value" and isinstance(made.value, value):
                 makers[text] = None
-    return list(makers)[:MOST_OBJECTS]
+    constants = [n for n, v in context.scope.items() if type(v) is value and not n.startswith("_")]
+    return [*list(makers)[: MOST_OBJECTS - MOST_CONSTANTS], *constants[:MOST_CONSTANTS]]
 
 
 def candidates(name: str, value: Any, context: Context, effects: Effects) -> tuple[list[Example], list[Target]]:
@@ -215,7 +218,7 @@ def _of_objects(name: str, value: Any, context: Context, effects: Effects) -> tu
                 : 40 if number < 2 else 8
             ]
             texts += calls
-            if number < CHANGED_OBJECTS:
+            if number < CHANGED_OBJECTS and not text.isidentifier():  # the next example sees what an object became
                 changing.setdefault(text, []).extend(calls)
             targets += [target] if number == 0 else []
     for text, calls in changing.items():

@@ -27,6 +27,7 @@ SECONDS_PER_SEARCH = 0.7
 SEARCHED = 3
 MOST_CRASHES = 2
 MOST_PATTERNS = 20
+MOST_KEYS = 6
 LONGEST_REASON = 120
 WALL_PER_CPU = 1.5
 """The limit is CPU time, and this many times as much on the clock: the machine may be busy."""
@@ -117,6 +118,9 @@ class UnitSearch:
         used = effects.touched(self.name)
         tables = [node for node in self.source.tree.body if _is_table(node) and effects.touched_by(node) & used]
         texts = [text for text, _ in self._known_texts()]
+        loaded = {item.id for node in reached for item in ast.walk(node) if isinstance(item, ast.Name)}
+        looked_up = [value for name, value in sorted(vars(self.subject.module).items()) if name in loaded]
+        texts += [repr(key) for value in looked_up if type(value) is dict for key in _first_keys(value)]
         self.context.words = vocabulary([*reached, *tables], texts)
 
     def _known_texts(self) -> list[tuple[str, int]]:
@@ -334,6 +338,11 @@ def _is_documented(want: str | None, value: Any, guard: Guard) -> bool:
         guard.stop()
     pieces = [re.escape(" ".join(piece.split())) for piece in want.split("...")]
     return any(re.fullmatch(r"\s?.*\s?".join(pieces), " ".join(text.split()), re.DOTALL) for text in texts)
+
+
+def _first_keys(table: dict[Any, Any]) -> list[Any]:
+    """Return some words by which a table is looked up."""
+    return [key for key in itertools.islice(table, MOST_KEYS) if type(key) is str]
 
 
 def _is_table(node: ast.stmt) -> bool:
