@@ -156,3 +156,19 @@ def test_what_runs_only_as_a_program_is_not_a_name_of_the_module(tmp_path):
         ```
         """
     assert examples(tmp_path, module, readme) == []
+
+
+def test_examples_that_import_all_names_of_another_module_are_left_out(tmp_path):
+    readme = """
+        ```python
+        >>> from shop.prices import *
+        >>> cents(1)
+        100
+        ```
+        ```python
+        >>> from shop.other import *
+        >>> cents(parse("1"))
+        100
+        ```
+        """
+    assert examples(tmp_path, "def cents(x): ...\n", readme) == [Documented([], "cents(1)", "100")]

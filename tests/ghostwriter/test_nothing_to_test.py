@@ -1,12 +1,16 @@
 """What a summary says where no test was written."""
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import pytest
 
 from understudy.ghostwriter.choose_examples import Found
+from understudy.ghostwriter.confined_runs import ConfinedRuns
 from understudy.ghostwriter.documented import nothing_to_test
-from understudy.ghostwriter.module_tests import ADVICE, Report
+from understudy.ghostwriter.module_tests import ADVICE, ModuleTests, Report
 from understudy.ghostwriter.test_file import TestFunction
 
 
@@ -58,3 +62,21 @@ def test_a_unit_with_a_kept_example_or_in_its_setup_is_not_without_a_test() -> N
     left_out = {"Box": "it ended the process", "dense": "no arguments were found", "other": "calls open"}
     report = Report("pack", kept=[TestFunction("test_a", [], [of_box, of_graph])], left_out=left_out)
     assert "Without a test: other (calls open)." in report.text(PurePosixPath("t.py"))
+
+
+def test_the_time_zone_counts_where_the_clock_cannot_be_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pack.py").write_text("x = 1\n")
+    (tmp_path / "top").mkdir()
+    asked = []
+
+    def answer(_: ConfinedRuns, _program: str, request: dict[str, Any], **environment: Any) -> Iterator[dict[str, Any]]:
+        asked.append((request["shift"], environment["TZ"]))
+        unsteady = [n for n, example in enumerate(request["examples"]) if example["expression"] == "f(0)"]
+        yield {"bad": None if request["shift"] else unsteady if environment["TZ"] == "Asia/Tokyo" else []}
+
+    monkeypatch.setattr(ConfinedRuns, "ask", answer)
+    confinement = ConfinedRuns(tmp_path / "top", sys.executable, tmp_path)
+    job = ModuleTests(tmp_path, PurePosixPath("pack.py"), confinement, lambda *_, **__: None, 1.0)
+    found = [Found("f", [], f"f({number})", ("value", "", "2"), 2, 1, {number}) for number in range(2)]
+    assert [example.expression for example in job._confirmed(found)] == ["f(1)"]
+    assert {zone for shift, zone in asked if shift == 0} == {"UTC", "Asia/Tokyo", "America/Lima"}

@@ -194,6 +194,8 @@ def _examples(text: str, names: _Names) -> Iterator[Documented]:
             return
         lines = text.splitlines()
         pieces = [("\n".join(lines[node.lineno - 1 : node.end_lineno]), "", None) for node in nodes]
+    if any(_imports_all(source, names.module) for source, _, _ in pieces):
+        return  # a function of a test cannot do that
     steps: list[_Step] = []
     for source, want, error in pieces:
         step = _step(source, names)
@@ -208,6 +210,12 @@ def _examples(text: str, names: _Names) -> Iterator[Documented]:
                 yield Documented(setup, expression, None if error else value or None, raises)
         if asserted is None:
             steps.append(step)
+
+
+def _imports_all(source: str, module: str) -> bool:
+    """Return whether a statement imports all names of another module."""
+    imported = re.match(r"from\s+([\w.]+)\s+import\s*\*", source)
+    return imported is not None and imported[1] != module
 
 
 def _step(source: str, names: _Names) -> _Step | None:
