@@ -132,7 +132,7 @@ def test_the_registration_of_delegate_local(planned: Planned, editor: Editor) ->
             name="delegate-local",
             kind="litellm",
             base_url="http://localhost:4000/v1",
-            protocols=["anthropic", "openai"],
+            protocols=["auto"],
             api_key=KeyReference(from_env="PROXY_KEY"),
             max_concurrent=2,
         )
@@ -150,7 +150,7 @@ def test_the_environment_of_delegate_local(editor: Editor, tmp_path: Path) -> No
     assert left_out(made) == {"DELEGATE_LOCAL_MAX_TURNS": 0}
     servers, _ = written(editor, made)
     # The tool converts the address for models with this prefix.
-    assert servers["delegate-local"].protocols == ["openai", "anthropic"]
+    assert servers["delegate-local"].protocols == ["auto"]
     assert servers["delegate-local"].api_key == KeyReference(from_env="DELEGATE_LOCAL_KEY")
 
 

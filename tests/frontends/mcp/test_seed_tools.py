@@ -41,6 +41,8 @@ async def test_an_agent_does_a_task(stage, agents, direct) -> None:
         assert (done["success"], done["status"], done["verdict"]) == (True, "finished", "unverified")
         assert (done["agent_name"], done["final_response"]) == ("coder", "All done.")
         assert done["files"][0]["path"] == "done.txt"
+        assert done["agent_source"] == str(stage.top / ".claude" / "agents" / "coder.md")
+        assert (done["bash_calls"], done["bash_failures"], "last_bash_exit" in done) == (0, 0, False)
         same = await tools.done(
             "delegate_to_local_agent", agent_name="coder", task="Write done.txt", workdir=str(stage.top)
         )
@@ -57,6 +59,7 @@ async def test_a_batch_has_its_results_in_order(stage, agents, direct) -> None:
         done = await tools.done("delegate_batch", tasks=tasks)
         assert (done["success"], done["batch_size"], done["successes"], done["failures"]) == (True, 2, 2, 0)
         assert [(one["task_index"], one["title"]) for one in done["results"]] == [(0, "Task 0"), (1, "Task 1")]
+        assert done["elapsed_s"] >= max(one["elapsed_s"] for one in done["results"])
 
 
 async def test_a_provider_is_a_configured_server(stage, agents, server, direct) -> None:
@@ -70,6 +73,24 @@ async def test_a_provider_is_a_configured_server(stage, agents, server, direct) 
         assert [one["url"] for one in status["servers"]] == [server.base_url]
         unknown = await tools.error("delegate_to_provider", provider_url="http://127.0.0.1:9/v1", **task)
         assert (unknown["kind"], unknown["names"]) == ("unknown_model_server", [server.base_url])
+
+
+async def test_a_reviewer_is_not_asked_for_a_change(stage, agents, server, direct) -> None:
+    (stage.top / ".claude" / "agents" / "security.md").write_text(
+        "---\nname: security\ndescription: Reviews.\ntools: Read, Grep, Bash\n---\nLook for injections.\n"
+    )
+    stage.trust()
+    runs = [{"name": "run_command", "arguments": {"command": command}} for command in ("true", "exit 3")]
+    server.answers["reviewer"] = {"loop": [{"calls": runs}, {"text": "calc.py:2 trusts its input."}]}
+    task = {"agent_name": "security", "task": "Review calc.py", "model": "reviewer", "max_turns": 7}
+    async with direct() as tools:
+        done = await tools.done("delegate_to_provider", provider_url=server.base_url, **task)
+    assert (done["success"], done["final_response"]) == (True, "calc.py:2 trusts its input.")
+    assert (done["max_turns"], done["cache_hit_pct"] >= 0) == (7, True)
+    assert (done["bash_calls"], done["bash_failures"], done["last_bash_exit"]) == (2, 1, 3)
+    sent = json.dumps(server.requests[0].body["messages"])
+    assert "change nothing" in sent
+    assert "Make the change that is described below" not in sent
 
 
 @pytest.mark.parametrize("key", [KEY, {"from_env": "OTHER_KEY"}, {"from_env": KEY, "x": 1}, 7])

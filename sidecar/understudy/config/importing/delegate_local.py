@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from understudy.config.discovery import declarations
 from understudy.config.findings import KeyPath
 from understudy.config.importing.agent_delegate import kind_of
 from understudy.config.importing.draft import Draft, Drafted, FoundKey, Table, expansion, is_secret, reasons
@@ -20,7 +21,6 @@ NAME = "delegate-local"
 _MARKS = ("DELEGATE_LOCAL_", "DELEGATE_CLOUD_", "DELEGATE_CODEX_")
 _URL, _KEY, _MODEL = "DELEGATE_LOCAL_URL", "DELEGATE_LOCAL_KEY", "DELEGATE_LOCAL_MODEL"
 _USUAL_URL, _USUAL_MODEL = "http://localhost:4000/v1/messages", "local-qwen-3-6-35b"
-_OPENAI_PREFIXES = ("deepseek-", "openai-", "gpt-", "qwen-", "minimax-", "moonshot-", "kimi-", "grok-")
 
 
 def read(document: Document, draft: Draft, project: str | None = None) -> bool:
@@ -106,12 +106,11 @@ def _build(variables: dict[str, str], draft: Draft, env: Table | None, name: str
     url = (take(_URL) or _USUAL_URL).rstrip("/")
     for suffix in ("/messages", "/chat/completions"):
         url = url.removesuffix(suffix)
-    openai_first = model.lower().startswith(_OPENAI_PREFIXES)
     server = ModelServer(
         name=NAME,
         kind=kind_of(url),
         base_url=url,
-        protocols=["openai", "anthropic"] if openai_first else ["anthropic", "openai"],
+        protocols=[declarations.AUTO],  # by the name of each call's model
         api_key=reference,
         max_concurrent=number("DELEGATE_CONCURRENCY_DEFAULT"),
     )

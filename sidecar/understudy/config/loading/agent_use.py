@@ -9,11 +9,19 @@ import msgspec
 
 from understudy.config.validation import start_options
 from understudy.config.validation.delegator_rules import Surroundings
-from understudy.model.config.config_entries import AgentEntry, loop_tools
+from understudy.model.config.config_entries import AgentEntry, loop_tools, may_change
 from understudy.model.config.delegators import Delegator, Launch, Recipe, Scope
 from understudy.model.delegation.delegations import LaunchOverride
 from understudy.model.text import path_quoting
 
+_IMPLEMENT = "implement"
+"""The recipe of callers that name only an agent, whose instructions say what kind of work it does."""
+_READS = """\
+Do what is asked for below, as your instructions say. You may read everything here, and change nothing: your last
+message is the result. Write it in full, and name files and lines for what you say."""
+_MAY_CHANGE = """\
+Do what is asked for below, as your instructions say. If that is a review, an answer or a plan, change nothing: your
+last message is the result. Write it in full, and name files and lines for what you say. Otherwise:"""
 _CLAUDE = "claude"
 _CLAUDE_ALIASES = frozenset({"best", "default", "haiku", "opus", "opus[1m]", "opusplan", "sonnet", "sonnet[1m]"})
 
@@ -30,12 +38,17 @@ class AgentUse:
 
 
 def instructed(recipe: Recipe, agent: AgentEntry, workspace: Path) -> Recipe:
-    """Return ``recipe`` with the agent's instructions after its own."""
+    """Return ``recipe`` with the agent's instructions after its own; an agent may also only review or answer."""
     text = f"# Instructions of the {agent.kind} `{agent.name}`\n\n{agent.prompt}"
     folder = _file(agent).parent
     if agent.kind == "skill" and agent.scope is Scope.WORKSPACE and folder.is_relative_to(workspace):
         text += f"\n\nFiles that these instructions name are in `{folder.relative_to(workspace).as_posix()}/`."
-    return msgspec.structs.replace(recipe, prompt=f"{recipe.prompt.strip()}\n\n{text}")
+    prompt = recipe.prompt.strip()
+    if recipe.name == _IMPLEMENT and not may_change(loop_tools(agent.tools, agent.disallowed_tools).names):
+        prompt = _READS
+    elif recipe.name == _IMPLEMENT:
+        prompt = f"{_MAY_CHANGE}\n\n{prompt}"
+    return msgspec.structs.replace(recipe, prompt=f"{prompt}\n\n{text}")
 
 
 def apply_agent(

@@ -6,6 +6,7 @@ id, and a key is never a parameter. Its ``delegate_to_codex`` is ``start`` with 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +20,7 @@ from understudy.frontends.mcp.tools.tool_functions import Begun, Follow, start_g
 from understudy.model.config.config_entries import ModelServerEntry
 from understudy.model.config.delegators import Limits
 from understudy.model.delegation.delegations import Delegation, LaunchOverride, StartParams
+from understudy.model.delegation.events import ToolCall, ToolResult
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
 from understudy.model.text import path_quoting
@@ -27,12 +29,15 @@ from understudy.model.verdicts import Verdict
 MODE = "MODE:LOCAL"
 _DESCRIBED = 200
 _MODELS = 20
+_SHELLS = frozenset({"run_command", "Bash"})
+"""The names of the tool that runs commands: that of our loop, and that of agent CLIs like Claude Code."""
+_EXIT_CODE = re.compile(r"\[Exit code (-?\d{1,9})\.")
 _GOOD = frozenset({Verdict.ANSWERED, Verdict.VERIFIED, Verdict.UNVERIFIED, Verdict.NO_CHANGES})
 
 
 def delegate_to_local_agent(caller: ToolCaller, args: tool_params.LocalAgentTask) -> Follow:
     """Let an agent do a task, and wait."""
-    return _followed(start_once(caller, _params(caller, args), again=False), args.agent_name)
+    return _followed(caller, start_once(caller, _params(caller, args), again=False), args)
 
 
 def delegate_batch(caller: ToolCaller, args: tool_params.LocalBatch) -> Follow:
@@ -41,14 +46,14 @@ def delegate_batch(caller: ToolCaller, args: tool_params.LocalBatch) -> Follow:
 
     def render(members: Sequence[Delegation]) -> Answer:
         pairs = zip(members, args.tasks, strict=False)
-        results = [result(member, task.agent_name) | {"task_index": at} for at, (member, task) in enumerate(pairs)]
+        results = [result(caller, member, task) | {"task_index": at} for at, (member, task) in enumerate(pairs)]
         good = sum(bool(entry["success"]) for entry in results)
         running = any(member.state is not State.FINISHED for member in members)
         whole: Answer = {"success": good == len(args.tasks), "batch_size": len(args.tasks), "successes": good}
         if running:
             whole |= {"status": "running", "id": begun.id, "next": "wait"}
         else:
-            whole["failures"] = len(args.tasks) - good
+            whole |= {"failures": len(args.tasks) - good, "elapsed_s": _seconds(*members)}
         return marked(whole, begun.marks, again=False) | {"results": results}
 
     return Follow(begun.id, group=True, render=render)
@@ -86,7 +91,7 @@ def delegate_to_provider(caller: ToolCaller, args: tool_params.ProviderTask) -> 
         model=None if exact else args.model,
         max_tokens=args.max_tokens,
     )
-    return _followed(start_once(caller, _params(caller, same, (exact or on_it)[0].name), again=False), args.agent_name)
+    return _followed(caller, start_once(caller, _params(caller, same, (exact or on_it)[0].name), again=False), same)
 
 
 def list_local_agents(caller: ToolCaller, args: tool_params.NoArguments) -> Answer:
@@ -125,26 +130,29 @@ def local_backend_status(caller: ToolCaller, args: tool_params.NoArguments) -> A
     return {"healthy": bool(servers) and all(status["healthy"] for status in servers), "servers": servers}
 
 
-def _followed(begun: Begun, agent: str) -> Follow:
-    return Follow(begun.id, render=lambda members: marked(result(members[0], agent), begun.marks, again=False))
+def _followed(caller: ToolCaller, begun: Begun, task: tool_params.LocalAgentTask) -> Follow:
+    return Follow(begun.id, render=lambda members: marked(result(caller, members[0], task), begun.marks, again=False))
 
 
-def result(delegation: Delegation, agent: str) -> Answer:
+def result(caller: ToolCaller, delegation: Delegation, task: tool_params.LocalAgentTask) -> Answer:
     """Return a result with the names that claude-code-delegate-local gave its parts, as far as they apply."""
     finished = delegation.state is State.FINISHED
     good = finished and delegation.verdict in _GOOD and delegation.error is None
     usage = delegation.usage
     answer: Answer = {
         "success": good,
-        "agent_name": agent,
+        "agent_name": task.agent_name,
+        "agent_source": _source(caller, delegation, task.agent_name),
         "model": delegation.attempts[-1].model if delegation.attempts else None,
         "workdir": delegation.workspace,
         "turns": usage.turns,
+        "max_turns": task.max_turns or None,
         "tool_calls": usage.tool_calls,
         "tokens_in": usage.input_tokens,
         "tokens_out": usage.output_tokens,
         "cache_read_tokens": usage.cache_read_tokens,
         "cache_creation_tokens": usage.cache_write_tokens,
+        "cache_hit_pct": round(100 * usage.cache_read_tokens / usage.input_tokens, 1) if usage.input_tokens else None,
         "incomplete": finished and not good,
     }
     short = brief(delegation)
@@ -154,6 +162,7 @@ def result(delegation: Delegation, agent: str) -> Answer:
         answer["stop_reason"] = str(delegation.verdict)
         answer["hit_turn_limit"] = delegation.verdict is Verdict.BUDGET_EXHAUSTED
         answer["elapsed_s"] = _seconds(delegation)
+        answer |= _commands(caller, delegation)
     return {key: value for key, value in answer.items() if value is not None} | short
 
 
@@ -208,8 +217,36 @@ def _address(url: str) -> tuple[str, str, str]:
     return parts.scheme.lower(), parts.netloc.lower(), path
 
 
-def _seconds(delegation: Delegation) -> float | None:
-    if delegation.finished_at is None:
+def _source(caller: ToolCaller, delegation: Delegation, agent: str) -> str | None:
+    """Return the file of the agent that was used."""
+    agents = caller.call("agents/list", workspace=path_quoting.uri_of(Path(delegation.workspace))).agents
+    location = next((entry.location for entry in agents if entry.name == agent), None)
+    return None if location is None else str(path_quoting.path_of(location.uri) or "") or None
+
+
+def _commands(caller: ToolCaller, delegation: Delegation) -> Answer:
+    """Return how many commands of the shell an agent ran, how many failed, and how the last one ended."""
+    calls: list[str] = []
+    ends: list[ToolResult] = []
+    last = -1
+    page = caller.call("delegations/events", id=delegation.id)
+    while page.last > last:
+        calls += [event.call_id for event in page.events if isinstance(event, ToolCall) and event.name in _SHELLS]
+        ends += [event for event in page.events if isinstance(event, ToolResult) and event.call_id in calls]
+        last = page.last
+        page = caller.call("delegations/events", id=delegation.id, after=last)
+    codes = [match[1] for end in ends if (match := _EXIT_CODE.search(end.output)) is not None]
+    return {
+        "bash_calls": len(calls),
+        "bash_failures": sum(not end.ok for end in ends),
+        "last_bash_exit": int(codes[-1]) if codes else None,
+    }
+
+
+def _seconds(*delegations: Delegation) -> float | None:
+    """Return the seconds from the first start to the last end; None while one of them runs."""
+    ends = [delegation.finished_at for delegation in delegations if delegation.finished_at is not None]
+    if not ends or len(ends) < len(delegations):
         return None
-    began, ended = (datetime.fromisoformat(text) for text in (delegation.started_at, delegation.finished_at))
-    return round((ended - began).total_seconds(), 1)
+    began = min(datetime.fromisoformat(delegation.started_at) for delegation in delegations)
+    return round((max(map(datetime.fromisoformat, ends)) - began).total_seconds(), 1)
