@@ -347,7 +347,7 @@ async def test_without_the_extra_the_error_names_it(stage, monkeypatch, missing)
     with pytest.raises(UnderstudyError) as found:
         await runner_for(task.delegator, None).run(task, print)
     assert found.value.kind is ErrorKind.TOOL_MISSING
-    assert "uv tool install '.[acp]'" in found.value.hint
+    assert "uv tool install --force ." in found.value.hint
 
 
 async def test_an_agent_that_is_not_installed(stage):

@@ -133,7 +133,7 @@ describe("install", () => {
       const wire = await pipe(launch, () => {}, never);
       expect(wire.serverInfo).toMatchObject({ protocolVersion: PROTOCOL_VERSION, version: "0.1.0" });
       await wire.stop();
-      // The extras are bundled, too: other agents and editors use this engine.
+      // Packages that only a part needs are bundled, too: other agents and editors use this engine.
       expect(await canServeMcp(program)).toBe(true);
       for (const packageName of ["mcp", "acp"]) {
         const python = path.join(path.dirname(program), "python");

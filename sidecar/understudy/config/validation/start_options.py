@@ -17,7 +17,7 @@ from understudy.model.config.delegators import MOST_ROUNDS, Delegator, Launch, L
 from understudy.model.delegation.delegations import LaunchOverride, StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import Check
-from understudy.model.text import extras
+from understudy.model.text import lazy_packages
 from understudy.model.wire import camel, ready
 
 _WHOLE = frozenset({"max_turns", "max_output_tokens", "max_tokens"})
@@ -127,7 +127,7 @@ def require_relay(delegator: Delegator) -> None:
     """Raise ``tool_missing`` if an agent CLI would get relay tools, and the SDK that serves them is not installed."""
     asks_for_relay = delegator.tool is not None and delegator.launch is not None and delegator.launch.relay is True
     if asks_for_relay and importlib.util.find_spec("mcp") is None:
-        raise extras.MCP.missing(
+        raise lazy_packages.MCP.missing(
             f"The relay tools of {delegator.name} need",
             otherwise="Or remove `launch.relay`. A delegator without a tool needs no package.",
         )

@@ -10,7 +10,7 @@ optional dependency: only the modules below may import it. No other frontend imp
 
 from __future__ import annotations
 
-from understudy.model.text import extras
+from understudy.model.text import lazy_packages
 
 
 def serve_stdio() -> int:
@@ -29,4 +29,4 @@ def require_sdk() -> None:
     import importlib.util
 
     if importlib.util.find_spec("acp") is None:
-        raise extras.ACP.missing("The ACP agent needs")
+        raise lazy_packages.ACP.missing("The ACP agent needs")

@@ -52,8 +52,7 @@ def acp() -> int:
     """Be an agent of the Agent Client Protocol on stdio.
 
     Zed, JetBrains IDEs, Neovim and Emacs start this command and talk to any delegator. Its changes reach your files
-    when you accept them. docs/editors.md has the configuration of each. Needs the extra `acp`: uv
-    tool install '.[acp]' in a clone of Understudy.
+    when you accept them. docs/editors.md has the configuration of each.
     """
     from understudy.frontends import acp as agent
 
@@ -104,8 +103,7 @@ def mcp(
     """Serve other agents over the Model Context Protocol.
 
     `install` registers the server in agents and editors, which then start it. Without a command, serves stdio until the
-    end of input, or HTTP clients that send a token until Ctrl-C. docs/mcp.md lists the tools. Needs the extra `mcp`: uv
-    tool install '.[mcp]' in a clone of Understudy.
+    end of input, or HTTP clients that send a token until Ctrl-C. docs/mcp.md lists the tools.
     """
     if context.invoked_subcommand is not None:
         return None

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from understudy.frontends.mcp.http_token import read_token
-from understudy.model.text import extras
+from understudy.model.text import lazy_packages
 
 
 def serve_stdio(tool_sets: tuple[str, ...] = ()) -> int:
@@ -64,4 +64,4 @@ def require_sdk() -> None:
     import importlib.util
 
     if importlib.util.find_spec("mcp") is None:
-        raise extras.MCP.missing("The MCP server needs")
+        raise lazy_packages.MCP.missing("The MCP server needs")

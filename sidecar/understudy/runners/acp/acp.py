@@ -24,7 +24,7 @@ from dataclasses import replace
 from understudy.config.discovery import declarations
 from understudy.model.capabilities import Capabilities
 from understudy.model.config.delegators import Launch
-from understudy.model.text import extras
+from understudy.model.text import lazy_packages
 from understudy.runners.agent_clis.launching import find_program, own_settings_restored, worktree_of
 from understudy.runners.driver import command_line, driver
 from understudy.runners.driver.child_source import JsonLinesSource
@@ -54,7 +54,7 @@ class Runner:
             if (error.name or "").partition(".")[0] not in _PACKAGES:
                 raise
             what = f"Delegator {task.delegator.name!r} is driven over the Agent Client Protocol, which needs"
-            raise extras.ACP.missing(what) from None
+            raise lazy_packages.ACP.missing(what) from None
         launch = task.delegator.launch or Launch()
         in_command = any("{model}" in word for word in launch.command or [])
         servers = [

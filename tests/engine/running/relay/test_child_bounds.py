@@ -221,5 +221,5 @@ def test_an_agent_needs_the_sdk_and_a_model_without_one_does_not(project, parent
     with pytest.raises(UnderstudyError) as caught:
         parent("asks")
     assert caught.value.kind is ErrorKind.TOOL_MISSING
-    assert "uv tool install '.[mcp]'" in str(caught.value.hint)
+    assert "uv tool install --force ." in str(caught.value.hint)
     assert parent("here")[0].candidates[0].delegator.launch.relay
