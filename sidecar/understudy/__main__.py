@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
-_SHORT = (["ask"], ["write"], ["summarize"])
-"""The commands that send one request from this process."""
+_SHORT = frozenset(
+    {"ask", "write", "summarize", "status", "delegators", "profiles", "recipes", "routes", "list", "show", "version"}
+)
+"""The commands that send one request from this process, or print what is there: all is done when they return."""
 
 
 def main() -> int:
@@ -21,10 +24,13 @@ def main() -> int:
         from understudy.engine.running.lifecycle import worker
 
         return worker.main(sys.argv[2:])
+    is_short = bool(_SHORT.intersection(sys.argv[1:2]))
+    if is_short:
+        gc.disable()  # it takes as long as importing ten modules, and the process ends soon
     from understudy.frontends.cli import app
 
     code = app.main(sys.argv[1:])
-    if sys.argv[1:2] in _SHORT:
+    if is_short:
         _exit_now(code)
     return code
 

@@ -8,7 +8,6 @@ are loopback by RFC 6761 and are not looked up. Other names are resolved once pe
 from __future__ import annotations
 
 import ipaddress
-import socket
 import threading
 import time
 from urllib.parse import urlsplit
@@ -82,6 +81,8 @@ def resolve(host: str) -> tuple[str, ...]:
 
     def look() -> None:
         try:
+            import socket
+
             infos = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError):
             return

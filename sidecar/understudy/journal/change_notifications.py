@@ -10,12 +10,10 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import secrets
 import select
 import socket
 import stat
 import sys
-import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterable
@@ -49,6 +47,8 @@ def folder() -> Path:
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     if runtime.startswith("/") and _is_mine(runtime):
         return Path(runtime) / "understudy" / "changes"
+    import tempfile  # the commands of a terminal start without it
+
     return Path(tempfile.gettempdir()) / f"understudy-{os.geteuid()}" / "changes"
 
 
@@ -132,7 +132,7 @@ class ChangeListener:
                 part.mkdir(mode=0o700)
             if not _is_mine(str(part)):
                 return
-        name = f"{os.getpid()}-{secrets.token_hex(4)}{self._only}"
+        name = f"{os.getpid()}-{os.urandom(4).hex()}{self._only}"
         with _short(str(place)) as short:
             self._socket.bind(f"{short}/{name}")
         self._path = str(place / name)

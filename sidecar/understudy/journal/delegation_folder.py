@@ -13,7 +13,6 @@ import functools
 import hashlib
 import os
 import re
-import secrets
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -145,7 +144,7 @@ def new_id(now: float | None = None) -> str:
     """
     moment = time.time() if now is None else now
     seconds = int(moment)
-    number = int((moment - seconds) * 100_000) << 8 | secrets.randbelow(256)
+    number = int((moment - seconds) * 100_000) << 8 | os.urandom(1)[0]
     tail = "".join(_DIGITS[number >> shift & 31] for shift in (20, 15, 10, 5, 0))
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(seconds))}-{tail}"
 
@@ -271,7 +270,7 @@ def _create(
             raise UnderstudyError(ErrorKind.INTERNAL, f"{name!r} is not a valid name of a buffer.")
     if key is not None and (claimed := _claimed(key_file(key))) is not None:
         return claimed, None
-    unborn = Folder("", root / f"{_UNBORN}{os.getpid()}-{secrets.token_hex(8)}")
+    unborn = Folder("", root / f"{_UNBORN}{os.getpid()}-{os.urandom(8).hex()}")
     descriptor = -1
     born = False
     try:

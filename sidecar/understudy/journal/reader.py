@@ -9,11 +9,13 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
+import functools
 import os
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -38,9 +40,7 @@ ORIGINAL_CHARACTERS = 4096
 """How much of a line that cannot be decoded is passed on."""
 _REMEMBERED_LINES = 64
 _REMEMBERED_BYTES = 128
-_event_decoder = msgspec.json.Decoder(ready(AnyEvent))
 _SUMMARY_LIMIT = 64 * 1024 * 1024
-_summary_decoder = msgspec.json.Decoder(ready(Delegation))
 DEFAULT_PAGE = 100
 LARGEST_PAGE = 1000
 
@@ -50,17 +50,20 @@ class _Stamp(msgspec.Struct):
     attempt: int = 0
 
 
-_stamp_decoder = msgspec.json.Decoder(ready(_Stamp))
+@functools.cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    """Return the decoder of a type, which is built when something is first read: commands start without it."""
+    return msgspec.json.Decoder(ready(kind))
 
 
 def decode(line: bytes, seq: int) -> Event:
     """Return the event of one line, with the line number as its ``seq``; never raises."""
     event: Event
     try:
-        event = _event_decoder.decode(line)
+        event = _decoder(AnyEvent).decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
         try:
-            stamp = _stamp_decoder.decode(line)
+            stamp = _decoder(_Stamp).decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
             stamp = _Stamp()
         original = line[: ORIGINAL_CHARACTERS * 4].decode("utf-8", "replace")[:ORIGINAL_CHARACTERS]
@@ -285,7 +288,7 @@ def _cached(folder: Folder) -> Delegation | None:
         size = os.fstat(descriptor).st_size
         if size > _SUMMARY_LIMIT:
             return None
-        delegation = _summary_decoder.decode(os.read(descriptor, size + 1))
+        delegation = _decoder(Delegation).decode(os.read(descriptor, size + 1))
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
         return None
     finally:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from understudy.model.config.delegators import Limits
 from understudy.model.delegation.delegations import Candidate
 
 
-@dataclass(frozen=True)
-class Preference:
+class Preference(msgspec.Struct, frozen=True):
     """A delegator in its place of an order."""
 
     name: str
@@ -18,8 +18,7 @@ class Preference:
     """Why it has this place."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Defaults:
+class Defaults(msgspec.Struct, frozen=True, kw_only=True):
     """What the user configured for a recipe."""
 
     recipe: str
@@ -89,8 +88,7 @@ def successors_of(name: str, successors: Iterable[str]) -> list[Preference]:
     return [Preference(successor, f"it takes over from {name}") for successor in successors]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Standing:
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """What counts for a delegator where another one is suggested in its place."""
 
     name: str
@@ -116,8 +114,7 @@ def suggested(standings: Iterable[Standing]) -> list[str]:
     return [standing.name for standing in sorted(filter(is_known, standings), key=place)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Option:
+class Option(msgspec.Struct, frozen=True, kw_only=True):
     """A candidate of a run, and what is against an attempt on it now."""
 
     place: int
@@ -136,8 +133,7 @@ class Option:
         return self.refused is None and self.paused is None
 
 
-@dataclass(frozen=True)
-class Turn:
+class Turn(msgspec.Struct, frozen=True):
     """The candidate of the next attempt."""
 
     option: Option
@@ -145,13 +141,12 @@ class Turn:
     """Why those before it are not tried, as sentences."""
 
 
-@dataclass
-class Turns:
+class Turns(msgspec.Struct):
     """The candidate of the next attempt, if there is one, and the notes about the others."""
 
     next: Turn | None = None
-    warnings: list[str] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)
+    warnings: list[str] = msgspec.field(default_factory=list)
+    remarks: list[str] = msgspec.field(default_factory=list)
 
 
 def next_turn(options: Sequence[Option]) -> Turns:

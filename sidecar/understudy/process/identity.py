@@ -9,12 +9,15 @@ from __future__ import annotations
 import functools
 import os
 import signal as signals
-import socket
 import struct
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
+
+if TYPE_CHECKING:
+    import socket
 
 _SOL_LOCAL, _LOCAL_PEERCRED, _LOCAL_PEERPID = 0, 1, 2
 """Of sys/un.h on macOS."""
@@ -152,6 +155,8 @@ def peer_uid(connection: socket.socket) -> int | None:
 
 def _peer_credentials(connection: socket.socket) -> tuple[int, int, int]:
     """Return the process, user and group of a peer on Linux (struct ucred)."""
+    import socket  # commands of a terminal start without it
+
     packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return struct.unpack("3i", packed)
 

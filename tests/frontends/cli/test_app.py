@@ -159,6 +159,19 @@ def test_a_worker_imports_no_command_line() -> None:
     assert found.stdout == "['x', '-1'] False\n"
 
 
+@pytest.mark.parametrize("command", [["status"], ["profiles", "list"]])
+def test_what_prints_a_list_imports_no_module_of_judging_or_worktrees(command: list[str], tmp_path: Path) -> None:
+    program = f"import sys; from understudy.frontends.cli import app; app.main({command!r}); print(*sys.modules)"
+    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "UNDERSTUDY_STATE": str(tmp_path / "state")}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path, env=environment
+    )
+    imported = set(done.stdout.splitlines()[-1].split())
+    assert "understudy.config.loading.loader" in imported
+    unused = ("understudy.judge", "understudy.git.worktree", "understudy.git.diff", "understudy.mutants", "asyncio")
+    assert [name for name in sorted(imported) if name.startswith(unused)] == []
+
+
 def test_an_unknown_command_suggests_similar_ones() -> None:
     found = run("strat")
     assert found.returncode == exit_codes.Exit.USAGE

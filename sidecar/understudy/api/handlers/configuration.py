@@ -8,7 +8,7 @@ import urllib.parse
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -16,10 +16,9 @@ from understudy.api import messages
 from understudy.api import setup_messages as setup
 from understudy.api.caller import Caller
 from understudy.config.configuration import Configuration
-from understudy.config.discovery import declarations, server_presets
-from understudy.config.editing import edit
+from understudy.config.discovery import declarations
 from understudy.config.findings import unknown_name
-from understudy.config.loading import agent_files, loader
+from understudy.config.loading import loader
 from understudy.config.trust import records as trust_records
 from understudy.config.validation import usable
 from understudy.engine.planning import delegator_choice
@@ -32,6 +31,9 @@ from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.errors import ErrorKind, Location, Position, Range, UnderstudyError
 from understudy.model.states import State
 from understudy.process import call_checks
+
+if TYPE_CHECKING:
+    from understudy.config.editing import edit
 
 _T = TypeVar("_T")
 
@@ -51,7 +53,7 @@ def load(caller: Caller, workspace: str | None) -> Configuration:
 
 def is_trusted(workspace: Path | None) -> bool:
     """Return whether there is a workspace and the user trusts it."""
-    return workspace is not None and trust_records.status(workspace, delegation_folder.state_root()).trusted
+    return workspace is not None and trust_records.is_trusted(workspace, delegation_folder.state_root())
 
 
 def find(items: Mapping[str, _T], name: str, kind: ErrorKind) -> _T:
@@ -63,6 +65,8 @@ def find(items: Mapping[str, _T], name: str, kind: ErrorKind) -> _T:
 
 def editor(caller: Caller, workspace: str | None) -> edit.Editor:
     """Return an editor for the configuration of a workspace."""
+    from understudy.config.editing import edit  # lists start without it
+
     return edit.Editor(_workspace(caller, workspace), state=delegation_folder.state_root())
 
 
@@ -114,6 +118,8 @@ def agents(caller: Caller, params: messages.WorkspaceParams) -> setup.AgentsResu
 
     Those of an untrusted workspace are not read.
     """
+    from understudy.config.loading import agent_files
+
     top = _workspace(caller, params.workspace)
     listed = agent_files.agents_of(top, trusted=is_trusted(top))
     return setup.AgentsResult(
@@ -123,7 +129,11 @@ def agents(caller: Caller, params: messages.WorkspaceParams) -> setup.AgentsResu
 
 def delegators(caller: Caller, params: messages.WorkspaceParams) -> messages.DelegatorsResult:
     """List the delegators with where each is configured, and the problems of the configuration."""
-    loaded = load(caller, params.workspace)
+    return delegators_of(load(caller, params.workspace))
+
+
+def delegators_of(loaded: Configuration) -> messages.DelegatorsResult:
+    """Return the delegators of a configuration, with what is known of each on this machine."""
     defaults = _defaults(loaded)
     counts = _counts()
     failures = ledger.newest_failures(datetime.now(UTC) - _REMEMBERED)
@@ -277,6 +287,8 @@ def model_servers(caller: Caller, params: messages.WorkspaceParams) -> messages.
 
 def presets(caller: Caller, params: messages.NoParams) -> messages.PresetsResult:
     """List the kinds of model servers, their usual addresses, and which run on this machine."""
+    from understudy.config.discovery import server_presets
+
     kinds = server_presets.kinds().values()
     running = server_presets.running(kinds)
     listed = [

@@ -10,12 +10,9 @@ from typing import cast
 
 from understudy.api import messages
 from understudy.api.caller import Caller
-from understudy.config.discovery import installed_tools
 from understudy.engine.queueing import launcher
 from understudy.engine.running import supervision
-from understudy.engine.worktrees.worktree_record import load_record
 from understudy.files import durable
-from understudy.git import diff as git_diff
 from understudy.git import repository
 from understudy.journal import change_notifications, delegation_folder, reader
 from understudy.model.delegation import events as event_types
@@ -24,7 +21,6 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
 from understudy.model.text import path_quoting
 from understudy.model.wire import timestamp
-from understudy.process.terminals import tmux
 
 EVENTS_AT_ONCE = 1000
 EVENTS_WAIT_SECONDS = 60.0
@@ -205,6 +201,9 @@ def _delegated_by(folder: delegation_folder.Folder) -> Iterator[str]:
 
 def file(caller: Caller, params: messages.FileParams) -> messages.FileResult:
     """Return one file of the base or of the result."""
+    from understudy.engine.worktrees.worktree_record import load_record
+    from understudy.git import diff as git_diff
+
     _ = caller
     folder = folder_of(params.id)
     record, objects = load_record(folder)
@@ -284,6 +283,9 @@ def attach(caller: Caller, params: messages.AttachParams) -> messages.AttachResu
             f"The agent of {delegation.id} has no terminal: it has finished, or does not run in tmux.",
             hint=f"`understudy show {delegation.id}` shows how it is or ended.",
         )
+    from understudy.config.discovery import installed_tools
+    from understudy.process.terminals import tmux
+
     program = installed_tools.find_tmux()
     if program is None:
         raise UnderstudyError(

@@ -11,7 +11,7 @@ from understudy.journal.writing import dead_workers
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
 from understudy.policy.budget import Rates
-from understudy.reports import ledger_share, ledger_view
+from understudy.reports import ledger_view
 from understudy.reports.ledger_view import Wanted
 
 _COMPLETE_SECONDS = 2.0
@@ -42,6 +42,8 @@ def read(caller: Caller, params: LedgerParams) -> LedgerResult:
     view = ledger_view.view(selection, by=params.by, prices=_prices(params), limit=limit, cursor=params.cursor)
     share = None
     if params.share:
+        from understudy.reports import ledger_share
+
         # A session counts from its beginning, also before its first delegation.
         first = ledger_share.BEGINNING if selection.session is not None else ledger_view.first_start(selection)
         since = selection.since or first

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from understudy.engine.queueing import launcher
-from understudy.engine.worktrees import worktree_record
 from understudy.files import durable
 from understudy.journal import change_notifications, delegation_folder, reader, worker_files
 from understudy.journal.delegation_folder import Folder
@@ -53,6 +52,8 @@ def recover(delegation: Delegation, folder: Folder | None = None) -> Delegation:
 
 
 def _recover(delegation: Delegation, folder: Folder) -> Delegation:
+    from understudy.engine.worktrees import worktree_record  # lists start without git's modules
+
     interrupted = (folder.path / "decision-intent.json").exists() or worktree_record.has_failed_follow_up(delegation)
     if interrupted and not worker_files.is_held(folder):
         from understudy.engine.review import decision_recovery

@@ -12,10 +12,8 @@ from understudy.api import messages
 from understudy.api import setup_messages as setup
 from understudy.api.caller import Caller
 from understudy.api.handlers import configuration, delegations, ledger
-from understudy.api.handlers.setup import configured_checks
 from understudy.api.setup_messages import LedgerParams
-from understudy.config.discovery import declarations, installed_tools
-from understudy.config.editing import new_files
+from understudy.config.discovery import declarations
 from understudy.journal import change_notifications
 from understudy.model.config.config_entries import BackendEntry
 from understudy.model.config.delegators import Scope
@@ -32,6 +30,7 @@ def version(caller: Caller, params: messages.NoParams) -> messages.VersionResult
 
 def tools(caller: Caller, params: messages.ToolsParams) -> messages.ToolsResult:
     """List the supported agent CLIs, installed or not, with their versions."""
+    from understudy.config.discovery import installed_tools
     from understudy.config.reference import supported_options
 
     loaded = configuration.load(caller, params.workspace)
@@ -70,7 +69,7 @@ def tools(caller: Caller, params: messages.ToolsParams) -> messages.ToolsResult:
 def status(caller: Caller, params: messages.WorkspaceParams) -> setup.StatusResult:
     """Return what runs, what waits for the user, and what was spent today."""
     loaded = configuration.load(caller, params.workspace)
-    listed = configuration.delegators(caller, params)  # its entries also know which programs are missing
+    listed = configuration.delegators_of(loaded)  # its entries also know which programs are missing
     configured = [
         entry
         for entry in listed.delegators
@@ -120,6 +119,9 @@ def status(caller: Caller, params: messages.WorkspaceParams) -> setup.StatusResu
 
 def init(caller: Caller, params: setup.StarterParams) -> setup.StarterResult:
     """Write a commented configuration file with the test runners and agent CLIs that were found."""
+    from understudy.api.handlers.setup import configured_checks
+    from understudy.config.editing import new_files
+
     editor = configuration.editor(caller, params.workspace)
     scope = Scope(params.scope)
     place = messages.WorkspaceParams(workspace=params.workspace)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from pathlib import Path
 
@@ -65,6 +64,8 @@ def _create(path: Path, data: bytes) -> None:
 
 
 def _replace(path: Path, data: bytes) -> None:
+    import secrets
+
     temporary = path.with_name(f".{path.name[:80]}.{secrets.token_hex(6)}.part")
     try:
         _create(temporary, data)

@@ -14,7 +14,6 @@ from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.calls.command_group import DefaultGroup
 from understudy.frontends.cli.moving_in import import_command
 from understudy.frontends.cli.output import output
-from understudy.frontends.cli.setup import delegator_wizard
 from understudy.frontends.cli.setup.entries import (
     described_target,
     pairs,
@@ -219,6 +218,8 @@ def add(
         if not declared:
             if json_ or not workspace_trust.can_ask():
                 raise click.UsageError("Give NAME with --tool, --server or a command, or use --from-tool TOOL.")
+            from understudy.frontends.cli.setup import delegator_wizard
+
             declared = delegator_wizard.delegator()
         if "name" not in declared:
             raise click.UsageError("NAME is missing.")

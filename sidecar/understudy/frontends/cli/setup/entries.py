@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, cast
 
@@ -68,6 +67,8 @@ def print_connection_test(result: Any, *, json_: bool) -> int:
 
 def print_connection_tests(workspace: str, *, json_: bool) -> int:
     """Test the delegators of a workspace, some at a time, and print the results in order; return the exit code."""
+    from concurrent.futures import ThreadPoolExecutor
+
     listed = call("delegators/list", workspace=workspace).delegators
     names = [entry.delegator.name for entry in listed if entry.delegator.remote_agent is None]
     results: dict[str, ConnectionTest] = {}

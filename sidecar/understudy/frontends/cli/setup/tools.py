@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import shlex
 from typing import TYPE_CHECKING
 
@@ -149,6 +148,8 @@ def _find(result: ToolsResult, name: str) -> ToolEntry:
                 output.problems(result.problems)
                 raise _unusable(name)
         names = sorted(entry.name for entry in result.tools)
+        import difflib
+
         suggested = difflib.get_close_matches(name, names, n=1)
         every = f"Use one of: {', '.join(names)}; or define it: understudy tools new {name}"
         hint = f"Did you mean {suggested[0]!r}?" if suggested else every
