@@ -57,6 +57,7 @@ FOLDERS: dict[str, list[str]] = {
         "deciding",
         "base_runs",
         "mutant_runners",
+        "varied_tests",
         "mutation",
         "places",
         OWN_MODULES,

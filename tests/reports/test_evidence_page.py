@@ -63,6 +63,7 @@ LOG = EvidenceLog(
     checks=[
         EvidenceCheck(
             name="suite",
+            untried=["whether repaired tests pass for other inputs: the time was over"],
             runs=[
                 run("result", HEAD, outcomes={"test_a.py::test_new": "passed", "test_a.py::test_old": "failed"}),
                 run(
@@ -126,6 +127,7 @@ def test_every_run_and_every_test_is_on_the_page_with_a_command_to_repeat_it(jud
     assert r"- test\_a.py::test\_nothing" in page
     assert "- The tests of suite were not all run again." in page
     assert "- 2 more possible changes of the code that suite tests." in page
+    assert "- suite: whether repaired tests pass for other inputs: the time was over." in page
     assert "No sandbox" not in page, "nothing is known about a sandbox"
 
 

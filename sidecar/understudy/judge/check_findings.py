@@ -99,10 +99,11 @@ class EvidenceRecord:
             )
         )
 
-    def judged(self, mutants: Iterable[JudgedMutant]) -> None:
-        """Add the mutants of the current check."""
+    def judged(self, mutants: Iterable[JudgedMutant], untried: Iterable[str] = ()) -> None:
+        """Add the mutants of the current check, and what could not be found out about its tests."""
         if self._check is not None:
             self._check.mutants.extend(mutants)
+            self._check.untried.extend(map(printable, untried))
 
     def save(self, folder: Path) -> None:
         """Write the record beside the journal; errors are those of the disk, as ``UnderstudyError``."""

@@ -607,7 +607,7 @@ class _Judge:
             )
         self._findings.reserve(*finding.reservations)
         self._check.contradicted(finding.tampered)
-        self._record.judged(finding.judged)
+        self._record.judged(finding.judged, finding.outcome.untried if finding.outcome is not None else ())
         return finding
 
     async def _compare_edits(self, plan: PreparedCheck, green: CheckOutcome, version: EarlierVersion) -> float:

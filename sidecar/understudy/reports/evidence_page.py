@@ -204,6 +204,8 @@ def _not_looked_at(delegation: Delegation, log: EvidenceLog | None) -> Iterator[
         elif result.mutation is not None and result.mutation.viable < result.mutation.executed:
             left = result.mutation.executed - result.mutation.viable
             yield f"- {left} more possible changes of the code that {name} tests."
+    for check in log.checks if log is not None else ():
+        yield from (f"- {_inline(check.name)}: {_inline(text)}." for text in check.untried)
     yield "- Whether the tests expect the right values: they show what the code does."
     if delegation.sandbox is not None and not delegation.confined:
         yield "- Places outside the worktree, your checkout and the environment: the agent had your permissions."

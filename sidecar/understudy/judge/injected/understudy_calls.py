@@ -314,7 +314,7 @@ def vary(calls_file: str, out_file: str, call: Callable[..., Any]) -> None:
         with contextlib.suppress(BaseException):
             _find(module, name)
             changed = list(itertools.islice(_changed(data, similar), _MOST_SIMILAR))
-            near = list(_changed(data, _next_to))
+            near = list(_changed(data, next_to))
         results = []
         for other in [data, *changed, *near]:
             _limit(_SECONDS)
@@ -331,7 +331,8 @@ def vary(calls_file: str, out_file: str, call: Callable[..., Any]) -> None:
     os.write(out, b"[]\n")
 
 
-def _next_to(value: Any) -> Iterator[Any]:
+def next_to(value: Any) -> Iterator[Any]:
+    """Yield the numbers next to one."""
     if type(value) in (int, float):
         yield from (value + 1, value - 1)
 

@@ -185,7 +185,6 @@ class MutationEvidence:
             return MutationFinding()
         tests = await asyncio.to_thread(self._test_files, sources)
         base = {path: await asyncio.to_thread(self._read, self._trial.base, path) for path in sources}
-        new_tests = await asyncio.to_thread(self._only_new, green.observed.passing)
         outcome = await self._test(
             plan,
             green,
@@ -196,7 +195,7 @@ class MutationEvidence:
             deadline=deadline,
             test_files=tests,
             base=base,
-            earlier=green.observed.passing.difference(new_tests),
+            new_among=self._only_new,
         )
         if outcome.result is None:
             return MutationFinding(seconds=outcome.seconds)
@@ -332,7 +331,7 @@ class MutationEvidence:
         only_executed: bool = False,
         test_files: tuple[str, ...] = (),
         base: Mapping[str, bytes | None] | None = None,
-        earlier: frozenset[str] = frozenset(),
+        new_among: Callable[[Iterable[str]], Iterable[str]] = frozenset,
         deadline: float | None = None,
     ) -> MutationOutcome:
         trial = self._trial
@@ -351,7 +350,7 @@ class MutationEvidence:
                 only_executed=only_executed,
                 test_files=test_files,
                 base=base,
-                earlier=earlier,
+                new_among=new_among,
                 seed=await asyncio.to_thread(trial.tree.tree_of, trial.head),
                 evidence=self._settings.evidence,
                 dismissed=self._settings.dismissed,

@@ -42,6 +42,7 @@ from understudy.judge.mutation.confirmation import OWN_FOLDERS, Confirmation, co
 from understudy.judge.mutation.planning import MutantSample, MutationPlan, MutationScore, as_change, identities
 from understudy.judge.mutation.repaired_tests import RepairedTests
 from understudy.judge.mutation.repeated_calls import differing_calls, record_calls
+from understudy.judge.mutation.varied_runs import VariedTests
 from understudy.judge.mutation.wrong_expectations import WrongExpectations, executing
 from understudy.judge.outcomes.observations import printable
 from understudy.judge.project import interpreter
@@ -126,8 +127,8 @@ class MutationRequest:
     """Files whose tests must notice wrong expectations, too, if they execute ``lines``."""
     base: Mapping[str, bytes | None] | None = None
     """The base's content of the changed files: calls that tests make are repeated elsewhere. None: they are not."""
-    earlier: frozenset[str] = frozenset()
-    """The ids of tests that the base has, too."""
+    new_among: Callable[[Iterable[str]], Iterable[str]] = frozenset
+    """Return those of some tests that the base does not have; all by default."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,6 +161,8 @@ class MutationOutcome:
     """Calls that give another result in a test than elsewhere: see ``repeated_calls``."""
     only_answered: tuple[str, ...] = ()
     """What makes earlier tests pass that is not what the code does, as sentences: see ``repaired_tests``."""
+    untried: tuple[str, ...] = ()
+    """What could not be found out about earlier tests that the result repairs."""
     besides: float = 0.0
     """The seconds that this took, which are not part of the time for evidence of places."""
     report: dict[str, Any] = field(default_factory=dict)
@@ -295,7 +298,7 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
     differing = await _differing_calls(request, first, lanes[0].runner, recorded.seconds)
     began = loop.time()
     lines_with_effect = evaluation.lines_with_effect(of_places)
-    only_answered = await _only_answered(request, first, lanes[0].runner, recorded, lines_with_effect)
+    only_answered, untried = await _only_answered(request, first, lanes[0].runner, recorded, lines_with_effect)
     besides = loop.time() - began
     confirmation = await _confirmation(request, first, evaluation.tests_of_kills(of_places))
     covered = {(run.path, run.mutant): run.tests for run in planned.runs}
@@ -313,6 +316,7 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
         indifferent=tuple(sorted(evaluation.indifferent)),
         differing=tuple(differing),
         only_answered=tuple(only_answered),
+        untried=tuple(untried),
         besides=besides,
         report=mutant_runs.report(results, sources, covered),
     )
@@ -428,23 +432,27 @@ async def _only_answered(
     runner: MutantRunner,
     recorded: RecordedTests,
     lines: Mapping[str, frozenset[int]] | None,
-) -> list[str]:
-    """Return what makes repaired tests pass that is not what the code does; nothing where that cannot be found out.
+) -> tuple[list[str], list[str]]:
+    """Return what makes repaired tests pass that is not what the code does, and what could not be found out.
 
     Only tests that run one of ``lines`` can be repaired.
     """
-    if request.base is None or lines is None or not isinstance(runner, PytestRunner):
-        return []
-    tests = RepairedTests(
-        request.earlier.intersection(executing(recorded, lines)),
-        runner,
-        request.plan,
-        first.context,
-        base=request.base,
-        test_files=request.test_files,
-        seconds=max(_LEAST_SECONDS, _SLOWER * recorded.seconds),
-    )
-    return await tests.conclude()
+    if request.base is None or lines is None or request.plan.check.hidden:
+        return [], []
+    executed = executing(recorded, lines)
+    tests = frozenset(executed).difference(await asyncio.to_thread(request.new_among, executed))
+    seconds = max(_LEAST_SECONDS, _SLOWER * recorded.seconds)
+    base, test_files = request.base, request.test_files
+    if isinstance(runner, PytestRunner):
+        repaired = RepairedTests(
+            tests, runner, request.plan, first.context, base=base, test_files=test_files, seconds=seconds
+        )
+        return await repaired.conclude(), []
+    if not isinstance(runner, CheckMutants):
+        return [], []
+    others = runner.in_copy(first.context, first.state)
+    varied = VariedTests(tests, others, base=base, test_files=test_files, seconds=seconds)
+    return await varied.conclude(request.evidence.seconds_for(request.seconds)), varied.untried
 
 
 async def _confirmation(request: MutationRequest, first: _Copy, kills: Mapping[MutantResult, int]) -> Confirmation:

@@ -30,7 +30,8 @@ from understudy.judge.runs.judged_tree import read_file
 from understudy.judge.runs.runner_registry import PreparedCheck
 from understudy.model.errors import UnderstudyError
 from understudy.model.text.sanitize import name_list
-from understudy.mutants.python_tables import AddedValues, added_values
+from understudy.mutants.python_tables import AddedValues
+from understudy.mutants.table_entries import added_entries
 from understudy.mutants.test_code.test_ids import KnownTests
 
 _MOST_TESTS = 20
@@ -139,22 +140,12 @@ class RepairedTests:
             before = as_similar(await calls.with_similar())
         answers = answers_only(after, before)
         if answers:
-            added = await asyncio.to_thread(self._added_values)
+            added = await asyncio.to_thread(added_to_tables, self._context.tree, self._base)
             answers = [call for call in answers if not asks_for_entry(call.arguments, added)]
         if not answers:
             return []
         texts = "; ".join(map(str, answers[:_MOST_SHOWN]))
         return [f"The changed code answers only exactly what earlier tests ask, and nothing like it: {texts}."]
-
-    def _added_values(self) -> AddedValues:
-        """Return what all changed files add: a special case can be in another file than a table."""
-        tree = self._context.tree
-        paths = [path for path in self._base if path.endswith(".py") and (tree / path).is_file()]
-        added = [added_values(self._base[path] or b"", read_file(tree, path)) for path in paths]
-        return AddedValues(
-            in_tables=frozenset().union(*(some.in_tables for some in added)),
-            elsewhere=frozenset().union(*(some.elsewhere for some in added)),
-        )
 
     async def _run(self, names: Mapping[str, str], files: Mapping[str, bytes]) -> tuple[frozenset[str], Results]:
         """Run tests under other names, which are in further ``files``; return those that fail, and what code gave."""
@@ -245,6 +236,16 @@ def answers_only(after: Sequence[SimilarCalls], before: Sequence[SimilarCalls]) 
     if any(_differing(now, old) > _MOST_DIFFERING for now, old in changed):
         return []
     return [now for now, old in changed if now.result not in now.near and _similar(old) >= _LEAST_SIMILAR]
+
+
+def added_to_tables(tree: Path, base: Mapping[str, bytes | None]) -> AddedValues:
+    """Return what all changed files add: a special case can be in another file than a table."""
+    paths = [path for path in base if (tree / path).is_file()]
+    added = [added_entries(path, base[path] or b"", read_file(tree, path)) for path in paths]
+    return AddedValues(
+        in_tables=frozenset().union(*(some.in_tables for some in added)),
+        elsewhere=frozenset().union(*(some.elsewhere for some in added)),
+    )
 
 
 def asks_for_entry(arguments: str, added: AddedValues) -> bool:

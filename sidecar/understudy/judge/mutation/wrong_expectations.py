@@ -54,7 +54,7 @@ class WrongExpectations:
         """File and start of a test in it → its ids."""
         self._replaced: set[str] = set()
         tests = executing(recorded, lines)
-        near = [path for path in files if _may_have(path, tests)][:MOST_PARSED]
+        near = [path for path in files if may_have(path, tests)][:MOST_PARSED]
         definitions = KnownTests([(path, None) for path in near], self._read, lambda _: None)
         for test in tests:
             located = definitions.find(test)
@@ -172,7 +172,7 @@ def executing(recorded: RecordedTests, lines: Mapping[str, frozenset[int]]) -> l
     return sorted(recorded.passed.keys() & direct or (recorded.passed if loaded else ()))
 
 
-def _may_have(path: str, tests: Iterable[str]) -> bool:
+def may_have(path: str, tests: Iterable[str]) -> bool:
     """Return whether a file may have one of some tests, as far as their ids name files."""
     name = PurePosixPath(path).name
     return any(name in test or ".py::" not in test for test in tests)

@@ -41,6 +41,8 @@ class EvidenceCheck(Wire, kw_only=True):
     runs: list[EvidenceRun] = msgspec.field(default_factory=list)
     mutants: list[JudgedMutant] = msgspec.field(default_factory=list)
     """All mutants of the sample, those that could not be built among them."""
+    untried: list[str] = msgspec.field(default_factory=list)
+    """What could not be found out about its tests, as parts of a sentence."""
 
 
 class EvidenceLog(Wire, kw_only=True):
