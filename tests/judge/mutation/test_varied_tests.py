@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from understudy.judge.mutation.varied_runs import SeenCopy, VariedTests, only_for_its_inputs
+from understudy.judge.mutation.varied_runs import SeenCopy, VariedTests, gives_what_it_gave, only_for_its_inputs
 from understudy.judge.varied_tests.copies import Copy, varied_file
+from understudy.judge.varied_tests.plain_scripts import plain_script
 from understudy.model.evidence.checks import Check
 from understudy.model.verdicts import Reservation, Verdict
 from understudy.mutants.languages.by_suffix import language_of
@@ -199,6 +200,40 @@ def test_an_entry_that_is_added_to_a_table(path: str, before: str, after: str, v
     assert value not in added_entries(path, b"", after.encode()).in_tables
 
 
+def test_what_is_given_without_a_runner() -> None:
+    in_runner = SeenCopy(copy=Copy(test="t"), after=seen("9"), before=seen("0"))
+    assert gives_what_it_gave(seen("0"), in_runner)
+    assert not gives_what_it_gave(seen("9"), in_runner)
+    assert not gives_what_it_gave({}, in_runner), "it could not run there"
+    failed = SeenCopy(copy=Copy(test="t"), after=seen("9"), before=seen("raises E"))
+    assert not gives_what_it_gave(seen("raises E"), failed), "it may lack what the runner has"
+
+
+VITEST = """import { expect, test } from "vitest";
+import { total } from "../src/shop";
+import { helper } from "./helper";
+test("total", () => {
+  expect(total(7)).toBe(9);
+});
+"""
+
+
+def test_tests_are_a_plain_program() -> None:
+    source = VITEST.encode()
+    tests = {"t": definitions_of("tests/shop.test.ts", source)[0]}
+    program = plain_script("tests/shop.test.ts", source, tests, "/tmp/out")
+    assert program is not None
+    text = program.content.decode()
+    assert program.path == f"{program.name}a/main.ts"
+    assert f"const {{ expect, test }} = {program.name}_kit;" in text
+    assert 'from "../src/shop"' in text
+    assert 'from "../tests/helper"' in text
+    language = language_of(program.path)
+    assert language is not None
+    assert not language.parse(program.content).has_error
+    assert plain_script("a.test.ts", source + b"vi.mock('x');", tests, "/tmp/out") is None
+
+
 async def test_what_could_not_be_tried_is_said(tmp_path: Path) -> None:
     (tmp_path / "test_shop.py").write_text(TESTS["test_shop.py"][0])
     places = SimpleNamespace(tree=tmp_path, scratch=tmp_path)
@@ -249,3 +284,15 @@ async def test_only_what_a_test_asks_is_answered(
     else:
         assert judged.said == [Reservation.CHECK_CHANGED]
         assert "answers only exactly what earlier tests ask" in judged.notes
+
+
+@pytest.mark.heavy
+@pytest.mark.skipif(shutil.which("node") is None, reason="no Node.js here")
+async def test_only_where_its_runner_runs_it_a_test_passes(empty_project: Any) -> None:
+    path, code, _, _ = CODE["node"]
+    empty_project.has({path: code, **RED["node"]})
+    aware = code.replace("a - b", "(process.argv[1].includes('shop') ? a + b : a - b)")
+    check = Check(name="suite", argv=["node", "--test", "shop.test.js"])
+    judged = await empty_project.judge({path: aware}, recipe="fix", checks=(check,))
+    assert judged.said == [Reservation.CHECK_CHANGED]
+    assert "pass only where their runner runs them" in judged.notes

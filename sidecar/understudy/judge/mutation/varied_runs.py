@@ -9,23 +9,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import shutil
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from understudy.files import nofollow
 from understudy.judge.mutant_runners.check_mutants import ChangedFile, CheckMutants, SeenRun
+from understudy.judge.mutant_runners.script_mutants import script_runner
 from understudy.judge.mutation.repaired_tests import added_to_tables, asks_for_entry
 from understudy.judge.mutation.repeated_calls import code_of_base
 from understudy.judge.mutation.wrong_expectations import MOST_PARSED, may_have
 from understudy.judge.outcomes.observations import printable
+from understudy.judge.runs.check_run import environment_of, working_folder
 from understudy.judge.runs.judged_tree import read_file
 from understudy.judge.varied_tests.copies import Copy, VariedFile, varied_file
+from understudy.judge.varied_tests.plain_scripts import LOADERS, plain_script
 from understudy.model.errors import UnderstudyError
 from understudy.model.text.sanitize import name_list
 from understudy.mutants.python_tables import AddedValues
 from understudy.mutants.test_code.definitions import DefinedTest
 from understudy.mutants.test_code.test_ids import KnownTests
+from understudy.process.program_spec import Role
+from understudy.process.programs.children import run as run_process
 
 _MOST_TESTS = 20
 _MOST_BYTES = 16 * 1024 * 1024
@@ -37,6 +44,7 @@ _LEAST_ANSWERS = 2
 """Answers of new code to numbers of tests that it gives to no other number, so that it knows only these."""
 _TRIVIAL = re.compile(r"(?:^|[ (])(?:-?[01](?:\.0)?|\"\"|true|false|null|nil|undefined|None|NaN|\[\]|\{\})\)?$")
 """Matches answers that code often gives whatever else it gets."""
+_OUTPUT_BYTES = 64 * 1024
 _RAISES = "raises "
 _IS_MISSING = re.compile(
     r"raises (?:AttributeError|ImportError|ModuleNotFoundError|NameError|ReferenceError|TypeError: .* is not a \w+$)"
@@ -133,7 +141,7 @@ class VariedTests:
         with code_of_base(self._tree, self._base):
             before = await self._seen(path, varied)
         added = await asyncio.to_thread(added_to_tables, self._tree, self._base)
-        answered, unchanged = [], []
+        answered, unchanged, others = [], [], {}
         for test in tests:
             copies = [
                 SeenCopy(copy=copy, after=after.get(number, {}), before=before.get(number, {}))
@@ -144,20 +152,53 @@ class VariedTests:
                 answered.append(test)
             elif copies and not differing_places(copies[0]):
                 unchanged.append(test)
+            elif copies:
+                others[test] = copies[0]
         sentences = []
         if answered:
-            names = _listed(answered)
-            sentences.append(
-                f"The changed code answers only exactly what earlier tests ask, and nothing like it: {names}."
-            )
-        failing = await self._failing_alone(path, {test: tests[test] for test in unchanged}) if unchanged else []
-        if failing:
+            text = "The changed code answers only exactly what earlier tests ask, and nothing like it"
+            sentences.append(f"{text}: {_listed(answered)}.")
+        if failing := await self._failing_alone(path, {test: tests[test] for test in unchanged}):
             sentences.append(f"Earlier tests pass only under their own names, or after others: {_listed(failing)}.")
+        if failing := await self._failing_elsewhere(path, _once(tests), others):
+            text = (
+                "Earlier tests pass only where their runner runs them, and elsewhere the code gives what it gave before"
+            )
+            sentences.append(f"{text}: {_listed(failing)}.")
         return sentences
+
+    async def _failing_elsewhere(
+        self, path: str, tests: Mapping[str, DefinedTest], in_runner: Mapping[str, SeenCopy]
+    ) -> list[str]:
+        """Return the tests for which the code gives what that of the base gave, in a program without the runner."""
+        command = script_runner(self._runner.plan, self._tree) if in_runner else None
+        loader = LOADERS.get(command.kind) if command is not None else None
+        written = plain_script(path, self._sources[path], tests, str(self._out)) if loader is not None else None
+        if loader is None or written is None:
+            return []
+        await asyncio.to_thread(self._out.unlink, missing_ok=True)
+        await asyncio.to_thread(nofollow.write_over, self._tree, written.path, written.content)
+        try:
+            await self._run_plain(loader, self._tree / written.path)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, (self._tree / written.path).parent, ignore_errors=True)
+        seen = await asyncio.to_thread(_read, self._out, written.name)
+        return [
+            copy.test
+            for number, copy in enumerate(written.copies)
+            if copy.test in in_runner and gives_what_it_gave(seen.get(number, {}), in_runner[copy.test])
+        ]
+
+    async def _run_plain(self, loader: str, file: Path) -> None:
+        plan, context = self._runner.plan, self._runner.context
+        folder = working_folder(plan.check, context.tree)
+        argv = ["node", *(["--input-type=module", "-e", loader] if loader else []), str(file)]
+        program = context.program(argv, folder, environment_of(plan.check, context), Role.MUTANT)
+        await run_process(program, timeout_seconds=self._seconds, output_limit=_OUTPUT_BYTES)
 
     async def _failing_alone(self, path: str, tests: Mapping[str, DefinedTest]) -> list[str]:
         """Return the tests that fail under other names, and without the others of their file."""
-        renamed = varied_file(path, self._sources[path], tests, None)
+        renamed = varied_file(path, self._sources[path], tests, None) if tests else None
         if renamed is None:
             return []
         seen = await self._run(path, renamed.content, tests)
@@ -179,6 +220,15 @@ def differing_places(seen: SeenCopy) -> frozenset[tuple[int, int]]:
     """Return where a copy sees something else than with the code of the base."""
     places = seen.after.keys() | seen.before.keys()
     return frozenset(place for place in places if seen.after.get(place) != seen.before.get(place))
+
+
+def gives_what_it_gave(seen: Seen, in_runner: SeenCopy) -> bool:
+    """Return whether all that a result changes in a test is as with the code of the base, where that is ``seen``."""
+    places = differing_places(in_runner)
+    return all(
+        place in seen and seen[place] == in_runner.before.get(place) and not seen[place].startswith(_RAISES)
+        for place in places
+    )
 
 
 def only_for_its_inputs(copies: Sequence[SeenCopy], added: AddedValues) -> bool:

@@ -65,11 +65,13 @@ class VariedFile:
     """Is in the names of all copies, before their numbers."""
 
 
-def varied_file(path: str, source: bytes, tests: Mapping[str, DefinedTest], out: str | None) -> VariedFile | None:
+def varied_file(
+    path: str, source: bytes, tests: Mapping[str, DefinedTest], out: str | None, *, exact: bool = False
+) -> VariedFile | None:
     """Replace the tests of a file by copies of ``tests`` (id → definition), which write to the file ``out``.
 
-    Of each test, the first and the last copy are exact. With None for ``out``, there is one copy of each, which only
-    has another name. None if no test can be copied.
+    Of each test, the first and the last copy are exact; with ``exact``, there is one. With None for ``out``, it writes
+    nothing, and only has another name. None if no test can be copied.
     """
     language = language_of(path)
     dialect = _DIALECTS.get(language.name) if language is not None else None
@@ -95,8 +97,9 @@ def varied_file(path: str, source: bytes, tests: Mapping[str, DefinedTest], out:
         variants = list(itertools.islice(_variants(test, literals), max(0, most)))
         plain = [source[literal.start : literal.end] for literal in literals]
         written = []
-        exact = Copy(test=test), None
-        for copy, other in [exact, *variants, exact] if out is not None else [exact]:
+        unchanged = Copy(test=test), None
+        is_alone = exact or out is None
+        for copy, other in [unchanged] if is_alone else [unchanged, *variants, unchanged]:
             texts = [*plain]
             if other is not None:
                 texts[copy.literal] = other.encode()
