@@ -83,7 +83,7 @@ def test_a_repository_of_another_user_is_refused_before_anything_starts(run: Run
     doctor = run("doctor").stdout
     assert f"✗ repository: git refuses the repository {top} because it belongs to another user.\n    If you " in doctor
     proposed = re.search(r"run: (git config --global --add safe\.directory .+)", doctor)
-    assert proposed is not None, card
+    assert proposed is not None, doctor
     subprocess.run(shlex.split(proposed[1]), check=True)
     assert f"✓ repository: {top} is a git repository.\n" in run("doctor").stdout
     assert run("preview", "tests", "a.py").returncode == 0

@@ -39,7 +39,7 @@ export function noticedShort({ killed, viable = 0 }: MutationResult): string | u
   return viable > 0 ? t("{0} of {1} small changes noticed", killed, viable) : undefined;
 }
 
-/** How much of a result has evidence, in a few words; nothing if that is not known. */
+/** How much of a result has evidence, as short text; nothing if that is not known. */
 export function testedText({
   places = [],
   checks,

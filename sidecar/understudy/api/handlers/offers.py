@@ -82,7 +82,7 @@ def offer_with(caller: Caller, workspace: Path, recipe: str, delegator: str) -> 
     declared = loaded.recipes.get(recipe)
     if declared is None:
         raise UnderstudyError(
-            ErrorKind.UNKNOWN_RECIPE, f"There is no recipe {recipe!r} any more.", hint="Ask for the code actions again."
+            ErrorKind.UNKNOWN_RECIPE, f"The recipe {recipe!r} no longer exists.", hint="Ask for the code actions again."
         )
     return _offer(declared, loaded, delegator)
 
