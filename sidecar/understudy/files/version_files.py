@@ -24,7 +24,7 @@ def version_files(checkout: Path, base: Path) -> list[str]:
 
     The name must say what it is: a project cannot have other ignored files copied, such as settings with keys.
     """
-    copied = []
+    modules: list[str] = []
     for build in [path for pattern in _BUILD_FILES for path in sorted(base.glob(pattern))]:
         if not build.is_file() or build.stat().st_size > _MOST_BUILD_BYTES:
             continue
@@ -32,8 +32,8 @@ def version_files(checkout: Path, base: Path) -> list[str]:
             for folder in ("", "src"):  # pdm names it as it is in the wheel
                 path = os.path.normpath(build.parent.relative_to(base) / folder / name)
                 file = checkout / path
-                if path.startswith(("/", "..")) or path in copied or file.is_symlink() or not file.is_file():
+                if path.startswith(("/", "..")) or path in modules or file.is_symlink() or not file.is_file():
                     continue
                 if file.stat().st_size <= _MOST_BYTES:
-                    copied.append(path)
-    return copied
+                    modules.append(path)
+    return modules

@@ -82,9 +82,9 @@ class TestEnvironment:
 
 def _end_of(output: str) -> str:
     """Return the end of the output of a run without the lines that show only how far it came."""
-    said = "\n".join(line for line in output.splitlines() if not _PROGRESS.fullmatch(line.strip()))[-400:].strip()
-    if said:
-        return f"The end of the output: {said}"
+    text = "\n".join(line for line in output.splitlines() if not _PROGRESS.fullmatch(line.strip()))[-400:].strip()
+    if text:
+        return f"The end of the output: {text}"
     reached = re.findall(r"\[ *(\d+%)\]", output)
     return f"It ended without a word, at {reached[-1]} of the tests." if reached else "It printed nothing."
 

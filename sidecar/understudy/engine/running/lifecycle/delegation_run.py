@@ -332,8 +332,8 @@ def fault(folder: Folder, error: Exception) -> UnderstudyError:
     with contextlib.suppress(OSError), (folder.path / "worker.log").open("a", encoding="utf-8") as log:
         log.write(f"{timestamp(precision='seconds')} ")
         log.writelines(traceback.format_exception(error))
-    if (failure := durable.system_failure(error)) is not None:
-        return failure
+    if (refused := durable.system_failure(error)) is not None:
+        return refused
     return UnderstudyError(
         ErrorKind.INTERNAL,
         f"Internal error in the worker: {type(error).__name__}: {error}",
