@@ -42,3 +42,9 @@ def test_module_names(tmp_path):
 def test_the_style_of_a_project(tmp_path, files, expected):
     written(tmp_path, **files)
     assert project_layout.style_of(tmp_path, PurePosixPath("tests")) == expected
+
+
+def test_a_folder_takes_the_name_of_a_test_file(tmp_path):
+    (tmp_path / "tests" / "test_errors").mkdir(parents=True)
+    chosen = project_layout.choose_name(tmp_path, PurePosixPath("src/pkg/errors.py"), "pkg.errors")
+    assert chosen.as_posix() == "tests/test_errors_examples.py"

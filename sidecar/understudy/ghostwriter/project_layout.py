@@ -88,7 +88,9 @@ def choose_name(root: Path, path: PurePosixPath, module: str) -> PurePosixPath:
     taken = {file.name for file in root.rglob("*.py") if "site-packages" not in file.parts}
     for name in names:
         candidate = folder / f"{habit.format(name.strip('_'))}.py"
-        # Two test modules with the same name confuse pytest unless both folders are packages.
+        # Two test modules with the same name confuse pytest unless both folders are packages; so does a folder of it.
+        if (root / candidate.with_suffix("")).exists():
+            continue
         if not os.path.lexists(root / candidate) and candidate.name not in taken:
             return candidate
     raise Stop(
