@@ -172,3 +172,22 @@ def test_examples_that_import_all_names_of_another_module_are_left_out(tmp_path)
         ```
         """
     assert examples(tmp_path, "def cents(x): ...\n", readme) == [Documented([], "cents(1)", "100")]
+
+
+def test_a_statement_that_raises_is_not_a_part_of_the_setup(tmp_path):
+    found = examples(
+        tmp_path,
+        '''
+        def strict():
+            """Return an object.
+
+            >>> foo = strict()
+            >>> foo.show()
+            Traceback (most recent call last):
+            ValueError: no
+            >>> foo.name
+            'foo'
+            """
+        ''',
+    )
+    assert found[1:] == [Documented(["foo = strict()"], "foo.name", "'foo'")]

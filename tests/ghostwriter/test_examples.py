@@ -3,6 +3,7 @@
 import enum
 import http
 import re
+import time
 import types
 from collections import Counter, OrderedDict, namedtuple
 
@@ -15,7 +16,7 @@ from understudy.ghostwriter.inside.exact import exact
 from understudy.ghostwriter.inside.loading import Example, Source, detects, evaluate, record
 from understudy.ghostwriter.inside.shapes import pool
 from understudy.ghostwriter.inside.unit_candidates import Steps, make_objects, vocabulary
-from understudy.ghostwriter.inside.unit_search import _patterns
+from understudy.ghostwriter.inside.unit_search import UnitSearch, _patterns
 
 Point = namedtuple("Point", "x y")  # noqa: PYI024 - as a module under test may have it
 
@@ -200,3 +201,27 @@ def test_flags_are_not_tried_for_numbers(code, first):
     settle_variants(target, context)
     assert target.variants[0] == first
     assert not any(("bool",) in shapes for shapes in target.variants) or name == "kept"
+
+
+VERSIONS = """
+class Version:
+    def __init__(self, text):
+        self.text = text
+    def __repr__(self):
+        return f"<Version({self.text!r})>"
+"""
+
+
+def test_the_representation_is_compared_where_the_documentation_shows_it():
+    source, guard = loaded(VERSIONS)
+    shown = {"setup": [], "expression": "Version('1')", "want": "<Version('1')>", "raises": None}
+    other = {**shown, "expression": "Version('2')", "want": "<Version('1')>"}
+    request = {"documented": [shown, other], "calls": []}
+    subject = types.SimpleNamespace(request=request, mutants=[], guard=guard, source=source, module=source.module)
+    subject.until = time.monotonic() + 60
+    told = []
+    search = UnitSearch(subject, "", None, 10.0, lambda kind, **fields: told.append((kind, fields)))
+    search.run()
+    [(_, refused), (_, kept)] = told
+    assert refused == {"example": "Version('2')", "why": "gives another value than the documentation shows"}
+    assert (kept["expression"], kept["outcome"]) == ("repr(Version('1'))", ["value", "", repr("<Version('1')>")])

@@ -208,7 +208,7 @@ def _examples(text: str, names: _Names) -> Iterator[Documented]:
             if setup is not None and expression:
                 raises = re.split(r"[:\s]", error.strip())[0].rpartition(".")[2] if error else None
                 yield Documented(setup, expression, None if error else value or None, raises)
-        if asserted is None:
+        if asserted is None and not error:
             steps.append(step)
 
 

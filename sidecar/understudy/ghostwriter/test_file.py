@@ -272,6 +272,9 @@ def _offset(text: str, column: int) -> int:
 
 def _assertion(expression: str, text: str) -> str:
     node = ast.parse(expression, mode="eval").body
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):  # `not x is True` says nothing about x
+        operand = ast.unparse(node.operand) if isinstance(node.operand, ast.Call | ast.Name | ast.Attribute) else ""
+        return f"assert {expression}" if text == "True" else f"assert {operand or f'({ast.unparse(node.operand)})'}"
     if isinstance(node, ast.Compare) and text in {"True", "False"}:
         if len(node.ops) == 1 and text == "False" and isinstance(node.ops[0], ast.In):
             return f"assert {ast.unparse(node.left)} not in {ast.unparse(node.comparators[0])}"

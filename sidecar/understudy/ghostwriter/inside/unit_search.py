@@ -29,6 +29,7 @@ MOST_CRASHES = 2
 MOST_PATTERNS = 20
 MOST_KEYS = 6
 LONGEST_REASON = 120
+NO_TEXT = "has a value without an exact text"
 WALL_PER_CPU = 1.5
 """The limit is CPU time, and this many times as much on the clock: the machine may be busy."""
 REPORT_SECONDS = 1.0
@@ -246,6 +247,10 @@ class UnitSearch:
                 self.say("documented", example=documented["expression"], why=f"raises {type(error).__name__}")
                 continue
             why = self._why_not_kept(example, documented)
+            if why == NO_TEXT and documented["want"] and "\n" not in documented["want"]:
+                shown = Example(f"repr({example.expression})", example.setup, DOCUMENTED)
+                if self._why_not_kept(shown, {**documented, "want": repr(documented["want"])}) is None:
+                    example, why = shown, None
             if why is None:
                 example.cost = cost(example)
                 self.kept.append(example)
@@ -268,7 +273,7 @@ class UnitSearch:
         if outcome.kind == "value" and not _is_documented(documented["want"], outcome.value, self.guard):
             return "gives another value than the documentation shows"
         if not record(example, outcome, self.context.scope, self.guard):
-            return "has a value without an exact text"
+            return NO_TEXT
         return None if self._steady(example) else "does not give the same value again"
 
     def _report(self, mutants: list[int] | None = None) -> None:
