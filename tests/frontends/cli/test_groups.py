@@ -174,6 +174,16 @@ def test_one_start_for_each_file_and_each_delegator_is_a_group(understudy: Under
     assert "one delegator" in wrong["error"]["message"]
 
 
+def test_a_comparison_prints_the_answers(understudy: Understudy, tmp_path: Path) -> None:
+    (tmp_path / "go").touch()
+    folder = next(path.parent for path in tmp_path.rglob("patient.toml"))
+    (folder / "other.toml").write_text((folder / "patient.toml").read_text().replace("patient", "other"))
+    command = ["start", "ask", "-t", "x", "-d", "patient", "-d", "other"]
+    done = forked.run(command, cwd=tmp_path / "project", capture_output=True, text=True, timeout=60, check=True)
+    answers = [lines.splitlines() for lines in done.stdout.split("\n\n")[1:]]
+    assert [(head.split()[0], text) for head, text in answers] == [("patient", "1"), ("other", "1")]
+
+
 def test_a_delegation_that_has_finished_is_not_said_to_be_cancelled_now(understudy: Understudy, tmp_path: Path) -> None:
     (tmp_path / "go").touch()
     done = understudy("start", "ask", "-t", "x", "-d", "patient")[0]["id"]

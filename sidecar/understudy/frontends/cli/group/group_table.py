@@ -66,6 +66,15 @@ def print_result(members: Sequence[Delegation], *, as_json: bool) -> int:
     return max((exit_codes.of_verdict(member.verdict) for member in members), default=exit_codes.Exit.OK)
 
 
+def print_answers(members: Sequence[Delegation]) -> None:
+    """Print what each delegator answered, or says that it did, one after the other."""
+    for member in members:
+        text = (member.result.text or member.result.summary or "").strip() if member.result is not None else ""
+        if text:
+            click.echo(f"\n{output.paint()(f'{member.delegator} ({_short(member.id)}):', bold=True)}")
+            click.echo(terminal.sanitize(text) if terminal.is_terminal(sys.stdout) else text)
+
+
 def print_table(members: Sequence[Delegation], empty: str = "No delegation has joined this group.") -> None:
     """Print members in order, with what each of them did; on a terminal with the short form of their ids."""
     now, for_people = datetime.now(UTC), terminal.is_terminal(sys.stdout)
@@ -374,7 +383,11 @@ def to_the_end(started: Any, held: HeldInterrupt, *, detach: bool, quiet: bool, 
     if not silent:
         click.echo(f"Group {group.id}", err=True)
     table = None if silent else view_on(sys.stderr, group.budget)
-    return print_result(_follow_or_cancel(group.id, table, held), as_json=as_json)
+    members = _follow_or_cancel(group.id, table, held)
+    code = print_result(members, as_json=as_json)
+    if group.kind == "compare" and not as_json:
+        print_answers(members)
+    return code
 
 
 def _follow_or_cancel(group: str, table: GroupTable | None, held: HeldInterrupt) -> list[Delegation]:
