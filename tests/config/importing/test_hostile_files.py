@@ -33,7 +33,6 @@ SERVER = '{"mcpServers": {"delegate-local": {"env": %s}}}'
         pytest.param("sideagent", "profiles:\n  a: 1\n  a: 2\n", 3, id="yaml-twice"),
         pytest.param("sideagent", "a: 1\n---\nb: 2\n", 2, id="yaml-documents"),
         pytest.param("sideagent", "profiles:\n  a:\n    - !!python/object:os.system x\n", 2, id="yaml-tag"),
-        pytest.param("sideagent", "profiles:\n  a: {command: x, interface: new-one}\n", 2, id="yaml-word"),
         pytest.param("sideagent", b"profiles:\n  a: \xff\n", 2, id="yaml-bytes"),
         pytest.param("sideagent", "- a\n", 1, id="yaml-list"),
         pytest.param("agent-delegator", "{\n" + '"a": ' + "[" * 200_000, 1, id="json-depth"),
@@ -44,11 +43,8 @@ SERVER = '{"mcpServers": {"delegate-local": {"env": %s}}}'
         pytest.param("agent-delegator", '{\n"provider_priority": "claude"}', 2, id="json-type"),
         pytest.param("agent-delegator", "{}".encode("utf-16"), 1, id="json-utf-16"),
         pytest.param("delegate-local", SERVER % '{\n"DELEGATE_LOCAL_URL": 5}', 2, id="json-number"),
-        pytest.param("agent-delegate", "default_profile = 'a'\n[profiles.a]\nbackend = 3\n", 3, id="toml-type"),
-        pytest.param("agent-delegate", "[profiles.a]\nbackend = 'grpc'\n", 2, id="toml-backend"),
         pytest.param("agent-delegate", "\n[profiles.a\n", 2, id="toml-syntax"),
         pytest.param("agent-delegate", "a = " + "[" * 5000, 1, id="toml-depth"),
-        pytest.param("operator", "\n[[delegators]]\nname = 'a'\nllm_tool = 'claude'\n", 2, id="toml-missing"),
         pytest.param("operator", "#" * 300_000, 1, id="toml-size"),
         pytest.param("agent-delegator", '{"a": {"b": 1,\n"b": 2}}', 2, id="json-twice"),
         pytest.param("agent-delegator", '{"a": [{"b": 1},\n{"b": 1,\n\n"b": 2}]}', 4, id="json-twice-in-a-list"),
@@ -65,7 +61,6 @@ SERVER = '{"mcpServers": {"delegate-local": {"env": %s}}}'
         pytest.param("operator", "a = 1\nb = 99999999999999999999\n", 2, id="toml-64-bits"),
         pytest.param("operator", "a = 1\nb = inf\n", 2, id="toml-infinity"),
         pytest.param("operator", b"a = 1\nb = '\xff'\n", 2, id="toml-bytes"),
-        pytest.param("operator", "[[model_servers]]\nname = 'a'\nkind = 'new-kind'\n", 3, id="toml-kind"),
     ],
 )
 def test_the_error_names_the_line(planned: Planned, source: str, text: str | bytes, line: int) -> None:
@@ -75,6 +70,31 @@ def test_the_error_names_the_line(planned: Planned, source: str, text: str | byt
     assert caught.value.location is not None
     assert caught.value.location.range.start.line + 1 == line
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "line"),
+    [
+        pytest.param("sideagent", "profiles:\n  a: {command: x, interface: new-one}\n", 2, id="yaml-word"),
+        pytest.param("agent-delegate", "default_profile = 'a'\n[profiles.a]\nbackend = 3\n", 3, id="toml-type"),
+        pytest.param("agent-delegate", "[profiles.a]\nbackend = 'grpc'\n", 2, id="toml-backend"),
+        pytest.param("operator", "\n[[delegators]]\nname = 'a'\nllm_tool = 'claude'\n", 2, id="toml-missing"),
+        pytest.param("operator", "[[model_servers]]\nname = 'a'\nkind = 'new-kind'\n", 3, id="toml-kind"),
+    ],
+)
+def test_a_wrong_entry_is_named_with_its_line_and_the_others_are_imported(
+    planned: Planned, source: str, text: str, line: int
+) -> None:
+    right = {
+        "sideagent": "  z: {command: x}\n",
+        "agent-delegate": "[profiles.z]\nbackend = 'openai-compat'\nbase_url = 'http://127.0.0.1:1/v1'\ndefault_model = 'm'\n",
+        "operator": "[[delegators]]\nname = 'z'\nllm_tool = 'claude'\nmodel = 'm'\n",
+    }
+    made = planned(source, text + right[source])
+    assert "z" in {file.name for file in made.files}
+    (named,) = [one for one in made.not_carried if one.reason.startswith("Not carried over: ")]
+    assert named.location is not None
+    assert named.location.range.start.line + 1 == line
 
 
 def test_what_is_not_a_file_is_not_read(tmp_path: Path) -> None:
@@ -154,6 +174,7 @@ def test_large_hostile_files_stay_within_memory_and_time(tmp_path: Path) -> None
     )
     refused = [f"{ErrorKind.CONFIG_INVALID} True"] * len(BIG)
     refused[5] = "read"  # unknown settings are named, also if they are many
+    refused[7] = "read"  # an entry that is wrong is named
     assert done.stdout.splitlines() == refused
 
 

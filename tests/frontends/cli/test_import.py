@@ -83,6 +83,7 @@ def test_it_asks_before_it_writes(profiles: Path) -> None:
 def test_a_key_goes_to_the_key_store_only(profiles: Path, own_home: Path) -> None:
     text = run("import", "agent-delegate", "--yes", "--store-keys")
     assert "Stored the API key for far." in text
+    assert "set-key" not in text, "it is stored already"
     assert SECRET not in text
     server = loader.load(None, trusted=False).model_servers["far"].model_server
     assert server.api_key is not None

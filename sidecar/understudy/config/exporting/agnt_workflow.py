@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from understudy.config.discovery import declarations
 from understudy.model.config.delegators import Delegator
+from understudy.model.errors import ErrorKind, UnderstudyError
 
 PLATFORM = "agnt"
 _GAP = "OPERATOR-GAP"
@@ -55,7 +55,12 @@ def agnt_workflow(delegators: Sequence[Delegator], task: str | None) -> AgntWork
 def _node(delegator: Delegator, number: int, task: str | None, made: AgntWorkflow) -> dict[str, Any]:
     agent = delegator.remote_agent
     if agent is not None and agent.platform.lower() != PLATFORM:
-        raise declarations.remote_only(delegator.name, agent)
+        raise UnderstudyError(
+            ErrorKind.REMOTE_ONLY_DELEGATOR,
+            f"The delegator {delegator.name!r} stands for the agent {agent.id!r} on {agent.platform}, and AGNT runs "
+            "only its own.",
+            hint=f"Export it as an agent profile: understudy delegators export {delegator.name}",
+        )
     launch = delegator.launch
     parts = [launch.prompt_prefix, task, launch.prompt_suffix] if launch is not None else [task]
     prompt = "\n\n".join(part for part in parts if part)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from understudy.config.discovery.server_presets import kinds
-from understudy.config.importing.draft import Draft, Drafted, FoundKey, Table, is_secret, reasons
+from understudy.config.importing.draft import Draft, Drafted, FoundKey, Table, is_secret, read_each, reasons
 from understudy.config.importing.foreign_files import Document
 from understudy.model.config.delegators import Delegator, KeyReference, Limits, ModelServer
 
@@ -33,8 +33,8 @@ def read(document: Document, draft: Draft, variables: Mapping[str, str]) -> None
     if default is not None:
         draft.default = (default, "default_profile", top.location("default_profile"))
     profiles = top.table("profiles")
-    for name, profile in profiles.named() if profiles is not None else ():
-        _profile(name, profile, draft)
+    names = dict(profiles.named()) if profiles is not None else {}
+    read_each(names.values(), lambda profile: _profile(str(profile.path[-1]), profile, draft))
     top.end()
 
 

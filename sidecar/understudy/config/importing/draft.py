@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -14,7 +14,7 @@ from understudy.config.findings import KeyPath
 from understudy.config.importing.foreign_files import Document, setting
 from understudy.config.validation.delegator_rules import VARIABLE
 from understudy.model.config.delegators import Delegator, EnvReference, ModelServer
-from understudy.model.errors import Location, UnderstudyError
+from understudy.model.errors import ErrorKind, Location, UnderstudyError
 
 _Entry = TypeVar("_Entry", ModelServer, Delegator)
 
@@ -97,6 +97,18 @@ class Draft:
         for name, reason in reasons.items():
             if variables.get(name):
                 self.drop(name, reason, None)
+
+
+def read_each(tables: Iterable[Table], read: Callable[[Table], None]) -> None:
+    """Read each table; one that is wrong is named as not carried over, and the others are read all the same."""
+    for table in tables:
+        try:
+            read(table)
+        except UnderstudyError as error:
+            if error.kind is not ErrorKind.CONFIG_INVALID:
+                raise
+            reason = f"Not carried over: {error.message}"
+            table.draft.drop(table.name(), reason, error.location or table.location())
 
 
 class Table:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from understudy.config.discovery.server_presets import kinds
-from understudy.config.importing.draft import Draft, Drafted, Table, reasons
+from understudy.config.importing.draft import Draft, Drafted, Table, read_each, reasons
 from understudy.config.importing.foreign_files import Document
 from understudy.model.config.delegators import Delegator, KeyReference, Launch, ModelServer, RemoteAgent
 
@@ -32,10 +32,8 @@ def read(document: Document, draft: Draft, variables: Mapping[str, str]) -> None
         if name.startswith("OPERATOR_") and "__" in name:
             draft.drop(name, "Only the file is read, not variables that override it.", None)
     top = Table(document, draft, (), document.values)
-    for server in top.tables("model_servers"):
-        _server(server, draft)
-    for delegator in top.tables("delegators"):
-        _delegator(delegator, draft)
+    read_each(top.tables("model_servers"), lambda server: _server(server, draft))
+    read_each(top.tables("delegators"), lambda delegator: _delegator(delegator, draft))
     for key, reason in reasons("operator").items():
         top.drop(key, reason)
     top.end()

@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from understudy.config.discovery import declarations
-from understudy.config.importing.draft import Draft, Drafted, Table, environment, secret_argument
+from understudy.config.importing.draft import Draft, Drafted, Table, environment, read_each, secret_argument
 from understudy.config.importing.foreign_files import Document
 from understudy.model.config.delegators import Delegator, Launch
 
@@ -33,8 +33,8 @@ def read(document: Document, draft: Draft) -> None:
         draft.default = (default, "default_profile", top.location("default_profile"))
     headless = top.flag("headless") or False
     profiles = top.table("profiles")
-    for name, profile in profiles.named() if profiles is not None else ():
-        _profile(name, profile, draft, headless=headless)
+    names = dict(profiles.named()) if profiles is not None else {}
+    read_each(names.values(), lambda profile: _profile(str(profile.path[-1]), profile, draft, headless=headless))
     top.end()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, get_args
 
@@ -66,13 +67,13 @@ def import_(
     seen = call("configuration/import", **params, dryRun=True)
     keys = [key.model_server for key in seen.keys]
     if dry_run:
-        output.json(seen) if json_ else _show_seen(seen)
+        output.json(seen) if json_ else _show_seen(seen, store_keys=store_keys)
         return
     if json_:
         if not yes:
             raise click.UsageError("--json needs --yes or --dry-run, because it does not ask.")
     else:
-        _show_seen(seen)
+        _show_seen(seen, store_keys=store_keys)
         store_keys = _ask(seen, yes=yes, store_keys=store_keys)
     chosen = keys if store_keys else []
     result = seen
@@ -102,12 +103,13 @@ def _ask(seen: Any, *, yes: bool, store_keys: bool) -> bool:
     return store_keys
 
 
-def _show_seen(seen: Any) -> None:
+def _show_seen(seen: Any, *, store_keys: bool) -> None:
     same = len(seen.unchanged)
-    _show(seen, f"{same} of its entries exist already" if same else "nothing in it can be carried over")
+    nothing = f"{same} of its entries exist already" if same else "nothing in it can be carried over"
+    _show(seen, nothing, {key.setting for key in seen.keys} if store_keys else set())
 
 
-def _show(seen: Any, nothing: str) -> None:
+def _show(seen: Any, nothing: str, stored: Collection[str] = ()) -> None:
     """Print an ``ImportResult``, ``nothing`` where it has no files, and every setting that is not carried over."""
     for path in seen.read:
         output.say(f"Read {terminal.one_line(path)}", err=True)
@@ -118,9 +120,10 @@ def _show(seen: Any, nothing: str) -> None:
             output.say(f"The profile itself is kept with the delegator {file.name}.")
     if not seen.files:
         output.say(f"There is nothing to import: {nothing}.")
-    if seen.not_carried_over:
+    left_out = [entry for entry in seen.not_carried_over if entry.setting not in stored]
+    if left_out:
         output.say("Not carried over as it is:", err=True)
-    for entry in seen.not_carried_over:
+    for entry in left_out:
         where = f" ({_place(entry.location)})" if entry.location is not None else ""
         output.say(f"  {terminal.one_line(entry.setting)}{where}: {terminal.one_line(entry.reason)}", err=True)
 
