@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import pty
@@ -150,6 +151,8 @@ def test_the_export_for_token_meter_has_the_bytes_of_agent_delegate(served, monk
             **target,
         }
         assert line == json.dumps(same)
+    (_, written) = csv.DictReader(served.run("ledger", "--export", "csv").out.splitlines())
+    assert written["target"] == "new-ü.py"
 
 
 def test_the_export_for_token_meter_knows_servers_that_speak_messages(served):

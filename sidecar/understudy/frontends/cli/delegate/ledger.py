@@ -272,8 +272,8 @@ def _json_lines(entries: Iterable[LedgerEntry]) -> None:
 
 
 _COLUMNS = (
-    "at", "id", "attempt", "recipe", "language", "workspace", "delegator", "tool", "modelServer", "model", "verdict",
-    "failure", "costUsd", "costSource", "priceDate", "seconds",
+    "at", "id", "attempt", "recipe", "language", "workspace", "target", "delegator", "tool", "modelServer", "model",
+    "verdict", "failure", "costUsd", "costSource", "priceDate", "seconds",
 )  # fmt: skip
 _USAGE_COLUMNS = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens", "turns")
 
