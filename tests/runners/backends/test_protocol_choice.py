@@ -182,6 +182,10 @@ def test_a_connection_test_explains_the_choice(own_home):
         found = server_test.probe(declared(server), model="m", key=lambda: KEY)
     step = next(one for one in found.steps if one.name == "protocol")
     assert step.message == "`openai` (auto: the server has no `anthropic`)."
+    with serving(openai=GOOD) as server:
+        without = server_test.probe(declared(server), key=lambda: KEY)
+    step = next(one for one in without.steps if one.name == "protocol")
+    assert step.message.startswith("`openai` (auto, for a model whose name suggests none: ")
 
 
 def test_auto_stands_alone():

@@ -110,7 +110,8 @@ def probe(
         steps.done.pop()
         steps.add("endpoint", "It responds, but lists no models.")
     if choice is not None and (failure is None or failure.kind is not ErrorKind.CONNECTION_FAILED):
-        steps.add("protocol", f"`{choice.protocol}` (auto: {choice.why}).")
+        which = "auto" if model else "auto, for a model whose name suggests none"
+        steps.add("protocol", f"`{choice.protocol}` ({which}: {choice.why}).")
     if model and round_trip and (failure is None or unlisted):
         steps.take(
             "round_trip", lambda: _round_trip(server, model, key=key, delegator=delegator, seconds=timeout_seconds)
