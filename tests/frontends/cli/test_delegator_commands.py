@@ -330,3 +330,22 @@ def test_an_error_names_the_option_as_it_was_given(programs: Path) -> None:
     with pytest.raises(UnderstudyError, match="--base 'head'") as refused:
         run("preview", "implement", "-t", "x", "-d", "one", "--no-worktree", "--base", "head")
     assert str(refused.value.hint).endswith("--worktree.")
+
+
+def test_a_question_without_a_delegator_names_the_commands_for_a_server_that_runs(
+    programs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """agent-delegate answers at once where Ollama runs; who calls us cannot answer the questions of `add`."""
+    (Path.cwd() / "a.py").write_text("x = 1\n")
+    monkeypatch.setattr(server_presets, "running", lambda _: {"ollama": ["small"]})
+    assert app.main(["ask", "-t", "x", "a.py"]) == 2
+    hint = " ".join(capsys.readouterr().err.partition("hint: ")[2].split())
+    where, _, commands = hint.partition(": understudy ")
+    assert where == "Ollama runs at http://127.0.0.1:11434/v1"
+    for command in f"understudy {commands}".split(" && "):
+        run(*command.split()[1:])
+    assert "local" in run("delegators", "list")
+    monkeypatch.setattr(server_presets, "running", lambda _: {})
+    run("delegators", "remove", "local")
+    assert app.main(["ask", "-t", "x", "a.py"]) == 2
+    assert "Add one with `understudy delegators add`." in capsys.readouterr().err

@@ -49,6 +49,19 @@ def delegator() -> dict[str, Any]:
     return choices[chosen][1]()
 
 
+def for_running_server() -> str:
+    """Return a sentence with the commands that add a model of a server that runs here; empty if none does."""
+    running = [preset for preset in call("modelServers/presets").presets if preset.running and preset.models]
+    if not running:
+        return ""
+    preset = running[0]
+    model = shlex.quote((preset.models or [""])[0])
+    return (
+        f"{preset.title} runs at {preset.base_url}: understudy servers add {preset.kind} --kind {preset.kind} && "
+        f"understudy delegators add local --server {preset.kind} --model {model}"
+    )
+
+
 def _of_running(preset: ServerPreset) -> dict[str, Any]:
     taken = {entry.model_server.name for entry in call("modelServers/list").model_servers}
     name = _free([preset.kind, f"{preset.kind}-local"], taken)

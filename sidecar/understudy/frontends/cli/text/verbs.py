@@ -14,6 +14,7 @@ from understudy.frontends.cli.output.output import thousands
 from understudy.frontends.cli.terminal import terminal
 from understudy.frontends.cli.text import envelope
 from understudy.model.config.delegators import Limits
+from understudy.model.errors import ErrorKind, UnderstudyError
 
 _LEFT_OUT_SHOWN = 3
 
@@ -126,6 +127,20 @@ def summarize(*, files: tuple[str, ...], **arguments: Any) -> int:
     return _run("summarize", arguments, paths=files or ("-",))
 
 
+def _prepared(asked: Any) -> Any:
+    """Prepare a request; where no delegator is configured, name the commands that add one that runs here."""
+    from understudy.api import text_requests
+
+    try:
+        return text_requests.prepare(asked)
+    except UnderstudyError as error:
+        if error.kind is ErrorKind.UNKNOWN_DELEGATOR and not error.names:
+            from understudy.frontends.cli.setup import delegator_wizard
+
+            error.hint = delegator_wizard.for_running_server() or error.hint
+        raise
+
+
 def _run(command: str, arguments: dict[str, Any], **params: Any) -> int:
     return envelope.enveloped(
         command, lambda facts: _answer(command, arguments, params, facts), {**params, **arguments}
@@ -136,7 +151,7 @@ def _answer(command: str, arguments: dict[str, Any], params: dict[str, Any], fac
     """Prepare the request, then show it, or send it and print the answer."""
     from understudy.api import text_requests
 
-    prepared = text_requests.prepare(
+    prepared = _prepared(
         text_requests.TextParams(
             recipe=command,
             read_stdin=sys.stdin.buffer.read,
