@@ -14,10 +14,12 @@ from understudy.judge.injected import understudy_calls
 from understudy.judge.injected.understudy_lines import Lines
 from understudy.judge.mutation.repaired_tests import (
     SimilarCalls,
+    _changed,
     answers_only,
     as_similar,
     asks_for_entry,
     disguised,
+    functions_on,
 )
 from understudy.model.evidence.checks import Check
 from understudy.model.verdicts import Reservation, Verdict
@@ -104,6 +106,29 @@ def test_an_entry_of_a_table_is_what_tests_ask_for(before: str, after: str, argu
 )
 def test_a_special_case_is_not_an_entry(before: str, after: str, arguments: str) -> None:
     assert not asks_for_entry(arguments, added_values(before.encode(), after.encode()))
+
+
+def test_what_changed_code_gives_otherwise() -> None:
+    before = call("'aa'", "0", {**SAME, "'e1'": "0.30000000000000004", "'f1'": "raises E"})
+    after = call("'aa'", "0", {**SAME, "'e1'": "0.3", "'f1'": "7", "'g1'": "raises E"})
+    assert list(_changed(after, before, before)) == []
+    other = call("'aa'", "0", {**SAME, "'d1'": "9"})
+    assert list(_changed(other, before, before)) == ["f('d1') gives 9, and gave 4"]
+    assert list(_changed(other, before, other)) == [], "it is not the same in each run"
+    assert list(
+        _changed(
+            call("'aa'", "list(0)", {}),
+            call("'aa'", "generator of list(0)", {}),
+            call("'aa'", "generator of list(0)", {}),
+        )
+    )
+
+
+def test_functions_on_changed_lines() -> None:
+    source = b"class A:\n    def f(self):\n        x = 1\n        return x\n\n\ndef g():\n    pass\n\n\nB = 1\n"
+    assert functions_on("pkg/mod.py", source, {3}) == ["mod.A.f"]
+    assert functions_on("pkg/__init__.py", source, {8, 11}) == ["pkg.g"]
+    assert functions_on("pkg/mod.py", b"def", {1}) == []
 
 
 def test_tests_get_other_names(tmp_path: Path) -> None:
@@ -263,3 +288,19 @@ async def test_only_what_a_test_asks_is_answered(empty_project: Any, result: str
     else:
         assert judged.said == [Reservation.CHECK_CHANGED]
         assert "words.add(3, 4) gives 7" in judged.notes
+
+
+@pytest.mark.heavy
+async def test_a_cache_that_forgets_an_argument(empty_project: Any) -> None:
+    code = "def convert(cents, rates=(2, 3)):\n    return cents * rates[0]\n"
+    tests = "from words import convert\n\n\ndef test_convert():\n    assert convert(50) == 100\n"
+    cache = "SEEN = {}\n\n\ndef convert(cents, rates=(2, 3)):\n    if cents not in SEEN:\n        SEEN[cents] = cents * rates[0]\n    return SEEN[cents]\n"
+    empty_project.has({"words.py": code, "test_words.py": tests})
+    judged = await empty_project.judge({"words.py": cache}, recipe="implement", checks=(SUITE,))
+    assert (
+        "No test notices that changed code gives something else than before: words.convert(50, tuple(" in judged.notes
+    )
+    judged = await empty_project.judge(
+        {"words.py": code.replace("cents *", "+cents *")}, recipe="implement", checks=(SUITE,)
+    )
+    assert "something else" not in judged.notes

@@ -394,7 +394,7 @@ def _repeated(module: str, name: str, data: bytes, call: Callable[..., Any]) -> 
         if inspect.iscoroutine(result):
             result = asyncio.run(result)
         if inspect.isgenerator(result):
-            result = list(itertools.islice(result, _MOST_ITEMS))
+            return arguments, "generator of " + _described(list(itertools.islice(result, _MOST_ITEMS)))
         return arguments, _described(result)
     except BaseException as error:
         return arguments, _described_error(error)
