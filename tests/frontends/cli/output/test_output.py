@@ -32,6 +32,7 @@ from understudy.model.evidence.checks import (
     MutationResult,
 )
 from understudy.model.hunks import FileDiff, Review
+from understudy.model.places import ChangedPlace, PlaceEvidence
 from understudy.model.states import State
 from understudy.model.text import delegation_text, patches, path_quoting
 from understudy.model.verdicts import Reservation, ReservationFact, Verdict
@@ -129,6 +130,20 @@ def test_a_card_shows_how_earlier_tests_end(delegation) -> None:
         "    earlier tests: 1 of 312 do not pass as they were, or no longer run (as they were → in the result)\n"
         "      test_a.py::test_one: failed → passed\n"
     ) in card
+
+
+def test_a_card_says_what_no_test_notices_beside_tested_places(delegation) -> None:
+    untested = Reservation.CHANGE_NOT_TESTED
+    text = "No test notices that changed code gives something else than before: f(1) gives 2, and gave 3."
+    for evidence, count in ((PlaceEvidence.NOTICED, "1 of 1"), (PlaceEvidence.UNNOTICED, "0 of 1")):
+        place = ChangedPlace(hunk="h", path="a.py", line=1, lines=1, function="f", evidence=evidence, why="so")
+        facts = [ReservationFact(reservation=untested, text=text)]
+        if evidence is PlaceEvidence.UNNOTICED:
+            facts.append(ReservationFact(reservation=untested, text="0 of 1 changed place is tested. Not: a.py:1."))
+        found = delegation(verdict=Verdict.UNVERIFIED, reservations=[untested], reservation_facts=facts, places=[place])
+        card = verdict_card.card(found, PLAIN)
+        assert card.count(f"    {text}\n") == 1
+        assert card.count(f"{count} changed place is tested") == (evidence is PlaceEvidence.UNNOTICED)
 
 
 def test_a_card_shows_what_its_reservations_are_about(delegation) -> None:

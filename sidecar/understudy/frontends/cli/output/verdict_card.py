@@ -171,8 +171,9 @@ def _reservations(delegation: Delegation, paint: Paint) -> str:
             todo = "you undid its changes: your files no longer contain them"
         mark = paint("!", fg="yellow", bold=True)
         facts = [one_line(fact) for fact in delegation_text.facts_of(reservation, delegation)[:_SHOWN]]
-        if reservation is Reservation.CHANGE_NOT_TESTED and delegation.places:
-            facts = _untested(delegation)
+        if reservation is Reservation.CHANGE_NOT_TESTED and untested(delegation.places):
+            of_places = share(delegation.places)
+            facts = [*_untested(delegation), *(fact for fact in facts if not fact.startswith(of_places))]
         about = [f"    {fact}" for fact in facts]
         rows += [f"{mark} {event_lines.words(reservation)}: {what}", *about, f"    {todo.replace('ID', delegation.id)}"]
     return "\n".join(rows)
