@@ -125,12 +125,12 @@ class VariedTests:
         left = _MOST_TESTS
         for path, tests in list(self._tests.items()):
             repaired = {test: tests[test] for test in list(tests) if test not in on_base.passing}
-            repaired = dict(list(repaired.items())[:left])
-            if repaired and left:
-                left -= len(repaired)
-                sentences += await self._in_file(path, repaired)
-            elif repaired:
-                self.untried.append(f"whether repaired tests of {path} pass for other inputs: there are too many")
+            tried = dict(list(repaired.items())[:left])
+            left -= len(tried)
+            if len(tried) < len(repaired):
+                self.untried.append(f"whether all repaired tests of {path} pass for other inputs: there are too many")
+            if tried:
+                sentences += await self._in_file(path, tried)
 
     async def _in_file(self, path: str, tests: Mapping[str, DefinedTest]) -> list[str]:
         varied = varied_file(path, self._sources[path], _once(tests), str(self._out))
