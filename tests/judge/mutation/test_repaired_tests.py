@@ -189,6 +189,10 @@ def test_calls_are_varied_in_one_order(tmp_path: Path) -> None:
     program = f"import sys\nsys.path.insert(0, {str(injected)!r})\nimport understudy_calls\nunderstudy_calls.vary({str(tmp_path / 'calls')!r}, {str(out)!r}, {run})\n"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
     line, end = map(json.loads, out.read_text().splitlines())
+    for functions, count in ((["code_of_project.f"], 2), (["project.f", "g"], 1)):
+        some = program.replace(f"{run})", f"{run}, {functions!r})")
+        subprocess.run([sys.executable, "-c", some], check=True, timeout=60)
+        assert len(out.read_text().splitlines()) == count
     function, arguments, gives, similar, near = line
     assert end == []
     assert [str(call) for call in as_similar([line, end])] == ["code_of_project.f(7, 5) gives 35"]

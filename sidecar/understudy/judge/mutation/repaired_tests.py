@@ -255,18 +255,18 @@ def added_to_tables(tree: Path, base: Mapping[str, bytes | None]) -> AddedValues
 
 
 async def changed_results(
-    calls: RepeatedCalls, tree: Path, base: Mapping[str, bytes | None], functions: Collection[str]
+    calls: RepeatedCalls, tree: Path, base: Mapping[str, bytes | None], functions: Sequence[str]
 ) -> list[str]:
     """Return what functions give for calls of tests and similar ones, where they gave something else before.
 
     ``functions`` are the names of those to look at. What raises, or differs between two runs, does not count.
     """
-    after = as_similar(await calls.with_similar())
+    after = as_similar(await calls.with_similar(functions))
     with code_of_base(tree, base):
-        before, again = [as_similar(await calls.with_similar()) for _ in range(2)]
+        before, again = [as_similar(await calls.with_similar(functions)) for _ in range(2)]
     texts: dict[str, str] = {}
     for now, old, repeated in zip(after, before, again, strict=False):
-        if any(f".{now.function}".endswith(f".{name}") for name in functions) and now.function not in texts:
+        if now.function not in texts:
             texts.update((now.function, text) for text in itertools.islice(_changed(now, old, repeated), 1))
     return list(texts.values())[:_MOST_SHOWN]
 
