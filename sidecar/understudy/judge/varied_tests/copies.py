@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from understudy.judge.varied_tests import go, python, rust, scripts
+from understudy.judge.varied_tests import go_copies, python_copies, rust_copies, script_copies
 from understudy.judge.varied_tests.dialect import COPY, Dialect, Edit, NewSite, Site, Template, below, joined
 from understudy.judge.varied_tests.literals import Literal, literal_of
 from understudy.mutants.languages.by_suffix import language_of
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _DIALECTS: Mapping[str, Dialect] = {
-    "python": python.DIALECT,
-    "javascript": scripts.DIALECT,
-    "typescript": scripts.DIALECT,
-    "go": go.DIALECT,
-    "rust": rust.DIALECT,
+    "python": python_copies.DIALECT,
+    "javascript": script_copies.DIALECT,
+    "typescript": script_copies.DIALECT,
+    "go": go_copies.DIALECT,
+    "rust": rust_copies.DIALECT,
 }
 _MOST_COPIES = 160
 """Most copies of one test."""
