@@ -5,14 +5,19 @@ Git ignores it, and no module of the project can be imported without it, so each
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 _NAMED = re.compile(
-    r"""(?:version[-_]file|write_to)["']?\s*[=:]\s*["']([\w./-]*?(?:version|about)\w*\.py)["']""", re.IGNORECASE
+    r"""(?:version[-_]file|write_to)["']?\s*[=:]\s*["']((?:[\w./-]*[/_])?(?:version|about)(?:_\w*)?\.py)["']""",
+    re.IGNORECASE,
 )
 """``version_file`` and ``write_to`` of setuptools-scm and pdm, ``version-file`` of hatch-vcs."""
+_PLAIN = re.compile(r"[\w ./-]+")
+"""Matches a path that is also a pattern of git for that file alone."""
 _BUILD_FILES = ("pyproject.toml", "setup.py", "*/pyproject.toml", "*/*/pyproject.toml")
 """Where it is named; a monorepo has several projects."""
 _MOST_BYTES = 64 * 1024
@@ -26,14 +31,19 @@ def version_files(checkout: Path, base: Path) -> list[str]:
     """
     modules: list[str] = []
     for build in [path for pattern in _BUILD_FILES for path in sorted(base.glob(pattern))]:
-        if not build.is_file() or build.stat().st_size > _MOST_BUILD_BYTES:
-            continue
-        for name in sorted(set(_NAMED.findall(build.read_text("utf-8", "replace")))):
-            for folder in ("", "src"):  # pdm names it as it is in the wheel
-                path = os.path.normpath(build.parent.relative_to(base) / folder / name)
-                file = checkout / path
-                if path.startswith(("/", "..")) or path in modules or file.is_symlink() or not file.is_file():
-                    continue
-                if file.stat().st_size <= _MOST_BYTES:
-                    modules.append(path)
+        with contextlib.suppress(OSError):  # such as a folder of another user
+            modules += [path for path in _named_in(build, checkout, base) if path not in modules]
     return modules
+
+
+def _named_in(build: Path, checkout: Path, base: Path) -> Iterator[str]:
+    if not build.is_file() or build.stat().st_size > _MOST_BUILD_BYTES:
+        return
+    for name in sorted(set(_NAMED.findall(build.read_text("utf-8", "replace")))):
+        for folder in ("", "src"):  # pdm names it as it is in the wheel
+            path = os.path.normpath(build.parent.relative_to(base) / folder / name)
+            file = checkout / path
+            if path.startswith(("/", "..")) or not _PLAIN.fullmatch(path) or file.is_symlink() or not file.is_file():
+                continue
+            if file.stat().st_size <= _MOST_BYTES:
+                yield path

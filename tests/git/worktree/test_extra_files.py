@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
+from understudy.files import version_files
 from understudy.git.worktree import extra_files
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -125,13 +127,42 @@ def test_the_version_file_that_the_build_writes_is_copied(bench, build, text, pa
     assert tree.snapshot("m", base.commit).commit == base.commit
 
 
-@pytest.mark.parametrize("name", ["settings.py", "../version.py", "version.py", ".env"])
+@pytest.mark.parametrize("name", ["settings.py", "../version.py", "version.py", ".env", "conversion.py"])
 def test_a_build_file_has_nothing_else_copied(bench, name):
     bench.init("printf '*.py\\n.env\\n' > .gitignore")
     write(bench, "pyproject.toml", f'[tool.setuptools_scm]\nversion_file = "{name}"\n')
     bench.sh("git add .; git commit -qm build")
     write(bench, "settings.py", "KEY = 1\n")
     write(bench, ".env", "KEY=1\n")
+    write(bench, "conversion.py", "KEY = 1\n")
     write(bench, "version.py", "#" * 64 * 1024 + "x")
     _store, _base, tree = bench.tree()
     assert not extra_files.apply(tree, bench.locate()).paths()
+
+
+@pytest.mark.parametrize("folder", ["a\n.env\nb", "*", "?"])
+def test_the_name_of_a_folder_is_no_pattern(bench, folder):
+    bench.init("printf '.env\nc/version.py\n' > .gitignore")
+    write(bench, f"{folder}/pyproject.toml", '[tool.setuptools_scm]\nversion_file = "version.py"\n')
+    write(bench, f"{folder}/version.py", "version = '1'\n")
+    bench.sh("git add .; git commit -qm build")
+    write(bench, ".env", "KEY=1\n")
+    write(bench, "c/version.py", "KEY = 1\n")
+    _store, _base, tree = bench.tree()
+    assert not extra_files.apply(tree, bench.locate()).paths()
+
+
+def test_a_build_file_that_cannot_be_read_names_nothing(tmp_path, monkeypatch):
+    for folder in ("data", "app"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "pyproject.toml").write_text('[tool.setuptools_scm]\nversion_file = "version.py"\n')
+        (tmp_path / folder / "version.py").write_text("")
+    read = Path.read_text
+
+    def refuse(path, *arguments, **options):
+        if path.parent.name == "data":
+            raise PermissionError(13, "Permission denied", str(path))
+        return read(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    assert version_files.version_files(tmp_path, tmp_path) == ["app/version.py"]

@@ -164,7 +164,10 @@ class DelegationWorktree:
         self._save()
         for text in [*self._tree.notes, *(self.record.items.notes if self.record.items is not None else ())]:
             emit(events.Note(level="warning", text=text))
+        copied = self.record.items.paths() if self.record.items is not None else []
         for path in version_files(self.store.top, self._tree.path):
+            if os.fsencode(path) not in copied:
+                continue  # git tracks it
             emit(events.Note(level="info", text=f"{path}, which the build writes, was copied into the worktree."))
         emit(events.Worktree(path=self.record.tree, seconds=round(time.monotonic() - began, 3)))
 
