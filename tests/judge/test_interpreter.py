@@ -303,6 +303,29 @@ def test_a_tracked_environment_below_the_top_is_not_used(services: Any) -> None:
     assert interpreter is None or interpreter.origin == "PATH"
 
 
+def test_neither_a_link_nor_a_tool_leads_to_a_tracked_environment(
+    services: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    top = services.checkout
+    (top / "linked").symlink_to("api")
+    (top / "api" / "uv.lock").write_text("")
+    (tmp_path / "uv").write_text(f"#!/bin/sh\necho {top}/api/.venv/bin/python\n")
+    (tmp_path / "uv").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    for arguments in (["init", "-q"], ["add", "-f", "api/.venv/pyvenv.cfg", "linked"]):
+        subprocess.run(["git", *arguments], cwd=top, check=True)
+    for folder in ("linked", "api"):
+        found = find_interpreter(top, None, folder=folder)
+        assert found is None or found.origin == "PATH"
+
+
+def test_an_environment_that_a_submodule_tracks_is_not_used(services: Any) -> None:
+    for folder, *arguments in ((".", "init", "-q"), ("api", "init", "-q"), ("api", "add", "-f", ".venv/pyvenv.cfg")):
+        subprocess.run(["git", *arguments], cwd=services.checkout / folder, check=True)
+    found = find_interpreter(services.checkout, None, folder="api/api")
+    assert found is None or found.origin == "PATH"
+
+
 async def test_new_tests_of_a_service_run_in_its_folder_with_its_environment(services: Any) -> None:
     test = "import os, sys\nfrom api.money import half\n\n\ndef test_half():\n    assert half(5) == 2\n    assert half(8) == 4\n"
     test += "    assert os.path.basename(os.getcwd()) == 'api'\n    assert sys.prefix.endswith('api/.venv')\n"

@@ -215,6 +215,9 @@ def find_interpreter(
     for place in _upwards(workspace, folder):
         if (placed := _placed_in(place, workspace, tree)) is not None:
             return placed
+        present = [place / name for name in _ENVIRONMENTS if (place / name).exists()] if place != workspace else []
+        if any(_is_tracked(workspace, environment) for environment in present):
+            continue  # a tool would take it
         for origin, argv in _tools_of(place):
             candidate = _executable_of_answer(_ask(argv, place))
             if candidate is not None and not _is_inside(candidate, tree):
@@ -271,11 +274,20 @@ def _placed_in(folder: Path, workspace: Path, tree: Path | None) -> Interpreter 
 
 
 def _is_tracked(workspace: Path, folder: Path) -> bool:
-    git_dir = repository.locate(workspace).git_dir
-    if git_dir is None or not (git_dir / "index").is_file():
+    """Return whether git tracks a part of a folder below the workspace, also behind a link or in a submodule."""
+    top, around = workspace.resolve(), folder.parent.resolve()
+    if not around.is_relative_to(top):
+        return True  # a link leads there, which git may track
+    places = {around / folder.name, folder.resolve()}
+    return any(_is_in_index(place) for place in places if place.is_relative_to(top))
+
+
+def _is_in_index(path: Path) -> bool:
+    repo = repository.locate(path.parent)
+    if repo.git_dir is None or not (repo.git_dir / "index").is_file():
         return False
-    path = folder.relative_to(workspace)
-    return bool(git_output("ls-files", "-z", "--", path, git_dir=git_dir, work_tree=workspace, index=git_dir / "index"))
+    index, inside = repo.git_dir / "index", path.relative_to(repo.top)
+    return bool(git_output("ls-files", "-z", "--", inside, git_dir=repo.git_dir, work_tree=repo.top, index=index))
 
 
 def describe(interpreter: Interpreter, *, neutral: Path) -> InterpreterFacts:
