@@ -22,6 +22,7 @@ from understudy.judge.mutation.repaired_tests import (
     functions_on,
 )
 from understudy.model.evidence.checks import Check
+from understudy.model.places import SHOWN
 from understudy.model.verdicts import Reservation, Verdict
 from understudy.mutants.python_tables import added_values
 
@@ -304,6 +305,7 @@ async def test_a_cache_that_forgets_an_argument(empty_project: Any) -> None:
     assert (
         "No test notices that changed code gives something else than before: words.convert(50, tuple(" in judged.notes
     )
+    assert all(place.evidence not in SHOWN for place in judged.places if place.function == "convert")
     judged = await empty_project.judge(
         {"words.py": code.replace("cents *", "+cents *")}, recipe="implement", checks=(SUITE,)
     )
