@@ -8,7 +8,7 @@ from understudy.engine.review.review_state import ReviewState
 from understudy.model.delegation import events
 from understudy.model.hunks import Hunk, HunkState
 from understudy.model.places import ChangedPlace, PlaceEvidence, merged, news
-from understudy.model.verdicts import DOUBTED, Reservation, Verdict
+from understudy.model.verdicts import DOUBTED, OF_NEW_TESTS, Reservation, Verdict
 
 HUNK = Hunk(
     id="a", old_start=1, old_lines=1, new_start=1, new_lines=1, state=HunkState.PENDING, conflict=False, edited=False
@@ -50,6 +50,9 @@ def test_a_review_shows_evidence_while_checks_run_until_another_result_is_there(
     ("places", "reservations", "tested", "doubted"),
     [
         ([], [], None, False),
+        ([place(1, PlaceEvidence.NEW_TEST)], [], True, False),
+        *(([place(1, PlaceEvidence.NEW_TEST)], [weak], False, True) for weak in sorted(OF_NEW_TESTS)),
+        ([place(1), place(2, PlaceEvidence.NEW_TEST)], [Reservation.NOT_MUTATION_TESTED], True, False),
         ([place(1), place(2)], [], True, False),
         ([place(1), place(2, PlaceEvidence.UNNOTICED)], [Reservation.CHANGE_NOT_TESTED], False, False),
         ([place(1)], [Reservation.OUTSIDE_SCOPE], True, False),
@@ -63,3 +66,9 @@ def test_a_hunk_is_tested_if_all_its_places_are_and_no_reservation_doubts_it(
     review.take(events.Finished(**AT, verdict=Verdict.UNVERIFIED, reservations=reservations, places=places))
     hunk = review.hunk(HUNK)
     assert (hunk.tested, hunk.doubted) == (tested, doubted)
+
+
+def test_no_hunk_counts_as_tested_while_a_check_fails() -> None:
+    review = ReviewState()
+    review.take(events.Finished(**AT, verdict=Verdict.CHECKS_FAILED, reservations=[], places=[place(1)]))
+    assert (review.hunk(HUNK).tested, review.hunk(HUNK).doubted) == (False, True)

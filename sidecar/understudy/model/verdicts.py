@@ -90,6 +90,15 @@ DOUBTED = frozenset(
     }
 )
 """With one of these, what tests noticed cannot be relied on, whichever place it is about."""
+OF_NEW_TESTS = frozenset(
+    {
+        Reservation.NOT_MUTATION_TESTED,
+        Reservation.NO_MUTANT_KILLED,
+        Reservation.FEW_MUTANTS_KILLED,
+        Reservation.LITTLE_EXECUTED,
+    }
+)
+"""With one of these, nothing or too little shows that new tests notice anything."""
 
 
 class ReservationFact(Wire, kw_only=True):

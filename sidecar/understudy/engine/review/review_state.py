@@ -30,9 +30,9 @@ from understudy.model.delegation.events import Event
 from understudy.model.delegation.spec import Spec
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import FileDiff, Hunk, HunkState, Review
-from understudy.model.places import ChangedPlace, merged, untested
+from understudy.model.places import ChangedPlace, PlaceEvidence, merged, untested
 from understudy.model.text import path_quoting
-from understudy.model.verdicts import DOUBTED, Reservation, Verdict
+from understudy.model.verdicts import DOUBTED, OF_NEW_TESTS, Reservation, Verdict
 from understudy.model.wire import ready
 
 Decision = Literal["accept", "reject", "pending"]
@@ -100,7 +100,9 @@ class ReviewState:
     places: dict[str, list[ChangedPlace]] = field(default_factory=dict)
     """Hunk → its places, as the last checks found them."""
     doubted: bool = False
-    """Whether a reservation of the last checks puts what tests noticed in doubt."""
+    """Whether a failed check or a reservation puts in doubt what tests noticed in the last checks."""
+    has_weak_tests: bool = False
+    """Whether the last checks did not show that new tests notice enough."""
     judged: dict[str, events.Finished] = field(default_factory=dict)
     """Result commit → the last verdict on it."""
     _open: list[str] = field(default_factory=list)
@@ -138,13 +140,15 @@ class ReviewState:
         elif isinstance(event, events.Result):
             self.head = event.head or self.head
             self.places = {}
-            self.doubted = False
+            self.doubted = self.has_weak_tests = False
         elif isinstance(event, events.PlacesJudged):
             places = [place for of_hunk in self.places.values() for place in of_hunk]
             self._set_places(merged(places, event.places))
         elif isinstance(event, events.Finished):
             self._set_places(event.places)
-            self.doubted = not DOUBTED.isdisjoint(event.reservations)
+            failed = event.verdict is Verdict.CHECKS_FAILED
+            self.doubted = failed or not DOUBTED.isdisjoint(event.reservations)
+            self.has_weak_tests = not OF_NEW_TESTS.isdisjoint(event.reservations)
             if self.head is not None:
                 self.judged[self.head] = event
 
@@ -194,7 +198,9 @@ class ReviewState:
     def hunk(self, hunk: Hunk) -> Hunk:
         """Return one hunk with its state and its places."""
         places = self.places.get(hunk.id, [])
-        tested = not untested(places) and not self.doubted if places else None
+        is_test = all(place.evidence is PlaceEvidence.NEW_TEST for place in places)
+        doubted = self.doubted or (is_test and self.has_weak_tests)
+        tested = not untested(places) and not doubted if places else None
         hunk = msgspec.structs.replace(hunk, places=places, tested=tested)
         mark = self.marks.get(hunk.id)
         edited = hunk.id in self.edited

@@ -643,6 +643,9 @@ def test_only_hunks_with_evidence_that_nothing_doubts_are_taken_as_verified() ->
     assert hunk_targets.tested([file], [("a.py", None)], WHOLE) == [("a.py", "a1")]
     with pytest.raises(UnderstudyError, match="Of 1 hunk, none is tested"):
         hunk_targets.tested([file], [("a.py", "a2")], WHOLE)
+    weak = hunk_of("a4", 13, 1, 13, 1, tested=False, places=[place_of("a4", PlaceEvidence.NEW_TEST)])
+    file.hunks.append(weak)
+    assert hunk_targets.tested([file], [("a.py", None)], WHOLE) == [("a.py", "a1")]
     doubted = file_of("a.py", hunk_of("a1", tested=False, places=[noticed]))
     with pytest.raises(UnderstudyError, match="puts in doubt") as refused:
         hunk_targets.tested([doubted], [("a.py", None)], WHOLE)

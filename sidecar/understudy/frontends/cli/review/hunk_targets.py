@@ -78,10 +78,10 @@ def tested(files: Sequence[FileDiff], targets: Iterable[Target], identifier: str
     """Return the hunks of targets of which every place has evidence; raise ``conflict`` if there is none."""
     listed = items(files, targets)
     chosen: list[Target] = [(item.file.path, item.hunk.id) for item in listed if item.hunk.tested]
-    if any(item.hunk.doubted for item in listed):
+    if not chosen and any(item.hunk.doubted for item in listed):
         raise UnderstudyError(
             ErrorKind.CONFLICT,
-            "A reservation of this result puts in doubt what its tests noticed.",
+            "A failed check or a reservation of this result puts in doubt what its tests noticed.",
             hint=f"Read `understudy show {identifier}`, then accept the hunks that you have looked at.",
         )
     if not chosen:
