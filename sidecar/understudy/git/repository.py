@@ -207,15 +207,10 @@ def refuse_large_folder(top: Path) -> None:
     """Raise ``base_unavailable``, about the parameter ``whole_folder``, for a large folder without git."""
     if _git_dir_at(top) is not None:
         return
-    files = size = 0
-    for folder, names, inside in os.walk(top):
-        if "pyvenv.cfg" in inside:  # an environment is not copied
-            names.clear()
-            continue
-        for name in inside:
-            files += 1
-            with contextlib.suppress(OSError):
-                size += os.lstat(os.path.join(folder, name)).st_size  # noqa: PTH118 - faster, and there may be many
+    size = 0
+    for files, path in enumerate(_copied_files(top), 1):
+        with contextlib.suppress(OSError):
+            size += os.lstat(path).st_size
         if files > LARGE_FILES or size > LARGE_BYTES:
             what = f"over {LARGE_FILES:,} files" if files > LARGE_FILES else f"over {LARGE_BYTES // 1_000_000} MB"
             raise UnderstudyError(
@@ -225,6 +220,27 @@ def refuse_large_folder(top: Path) -> None:
                 "start in a terminal with --whole-folder.",
                 parameter="whole_folder",
             )
+
+
+def _copied_files(top: Path) -> Iterator[bytes]:
+    """Yield the files of a folder without git that a worktree gets: environments and what is ignored are left out."""
+    if not (top / ".gitignore").is_file():
+        for folder, names, inside in os.walk(os.fsencode(top)):
+            if b"pyvenv.cfg" in inside:
+                names.clear()
+                continue
+            yield from (b"%b/%b" % (folder, name) for name in inside)
+        return
+    import tempfile
+
+    from understudy.git import command, object_store, path_rules
+
+    with tempfile.TemporaryDirectory() as scratch:
+        git_dir = Path(scratch) / "git"
+        object_store.borrowing_git_dir(git_dir, [], "sha1")
+        arguments = ("ls-files", "-z", "-o", "--exclude-standard")
+        listed = command.git_output(*arguments, git_dir=git_dir, work_tree=top).split(b"\0")[:-1]
+    yield from (b"%b/%b" % (os.fsencode(top), path) for path in path_rules.without_environments(listed)[0])
 
 
 def submodule_objects(repository: Repository, path: bytes) -> list[Path]:

@@ -183,6 +183,11 @@ def test_a_large_folder_without_git_is_copied_only_on_request(large: Path) -> No
         planned()
     assert (refused.value.kind, refused.value.parameter) == (ErrorKind.BASE_UNAVAILABLE, "whole_folder")
     assert planned(whole_folder=True)
+    (large / ".gitignore").write_text(".venv/\n[cd].txt\n")
+    assert planned(), "what is ignored is not copied"
+    (large / "e.txt").write_text("")
+    with pytest.raises(UnderstudyError, match="over 3 files"):
+        planned()
     subprocess.run(["git", "init", "-q"], cwd=large, check=True)
     assert planned()
 
