@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from understudy.judge.mutant_runners.check_mutants import ChangedFile, SeenRun
 from understudy.judge.mutation.varied_runs import SeenCopy, VariedTests, gives_what_it_gave, only_for_its_inputs
 from understudy.judge.varied_tests.copies import Copy, varied_file
 from understudy.judge.varied_tests.plain_scripts import plain_script
@@ -242,6 +243,21 @@ async def test_what_could_not_be_tried_is_said(tmp_path: Path) -> None:
     varied = VariedTests(tests, runner, base={}, test_files=["test_shop.py"], seconds=60)
     assert await varied.conclude(0.01) == []
     assert [text.rpartition(": ")[2] for text in varied.untried] == ["the time for evidence was over"]
+
+
+async def test_only_tests_that_fail_on_the_base_are_tried(tmp_path: Path) -> None:
+    """A runner runs the files of the tests that it is asked for, and no others."""
+    for name in ("test_shop.py", "test_other.py"):
+        (tmp_path / name).write_text(TESTS["test_shop.py"][0])
+
+    async def pass_all(changed: ChangedFile, _: float) -> SeenRun:
+        return SeenRun(outcomes=dict.fromkeys(changed.tests, "passed"), green=True, seconds=0.0)
+
+    runner: Any = SimpleNamespace(context=SimpleNamespace(tree=tmp_path, scratch=tmp_path), mutated_run=pass_all)
+    tests = ["test_shop.TestShop.test_total", "test_other.TestShop.test_total"]
+    varied = VariedTests(tests, runner, base={}, test_files=["test_shop.py", "test_other.py"], seconds=60)
+    assert await varied.conclude(60) == []
+    assert varied.untried == []
 
 
 CODE = {

@@ -119,9 +119,9 @@ class VariedTests:
                 self._tests.setdefault(located.path, {})[test] = located.definition
 
     async def _conclude(self, sentences: list[str]) -> None:
-        path = next(iter(self._tests))
+        path, every = next(iter(self._tests)), [test for tests in self._tests.values() for test in tests]
         with code_of_base(self._tree, self._base):
-            on_base = await self._run(path, self._sources[path], ())
+            on_base = await self._run(path, self._sources[path], every)
         left = _MOST_TESTS
         for path, tests in list(self._tests.items()):
             repaired = {test: tests[test] for test in list(tests) if test not in on_base.passing}
