@@ -76,8 +76,8 @@ def offers(caller: Caller, uri: str) -> Offers:
     return Offers(workspace=workspace, offers=offered)
 
 
-def offer_with(caller: Caller, workspace: Path, recipe: str, delegator: str) -> RecipeOffer:
-    """Return a recipe with the delegator that the user chose. Errors: those of a start."""
+def offer_with(caller: Caller, workspace: Path, recipe: str, delegator: str | None) -> RecipeOffer:
+    """Return a recipe with the delegator that the user chose; None: the default. Errors: those of a start."""
     loaded = configuration.load(caller, str(workspace))
     declared = loaded.recipes.get(recipe)
     if declared is None:

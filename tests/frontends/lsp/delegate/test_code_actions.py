@@ -254,10 +254,12 @@ def test_without_a_default_the_user_is_asked_for_one_of_many_delegators(workshop
     assert editor.run(named(found, CHOICE))["explain"]["delegator"] == "agent-2"
     assert len(workshop.call("delegations/list").delegations) == 2
 
-    # With a default delegator nothing is asked.
+    # With a default delegator nothing is asked, not even where the action was listed before.
     workshop.write(".understudy/config.toml", '[defaults]\ndelegator = "agent-1"\n')
     workshop.trust()
     until(lambda: named(editor.actions(uri), "Delegate tests for this file")["command"]["command"] == START)
+    assert choosing(editor) == []
+    assert editor.run(action)["explain"]["delegator"] == "agent-1"
 
 
 def test_a_delegator_that_was_removed_meanwhile_starts_nothing(workshop: Any, editor: Any) -> None:

@@ -138,15 +138,18 @@ class Actions:
                 return await self._run(chosen.command, params)
         recipe = params["recipe"]
         names = next((offer.choices for offer in offers.offers if offer.recipe.name == recipe), ())
-        delegator = await self._ask(f"Several delegators can do this. Which one should?{_DEFAULT}", names)
-        if delegator is None:
-            return None
+        delegator = None
+        if names:  # otherwise the user has set a default since the action was listed
+            delegator = await self._ask(f"Several delegators can do this. Which one should?{_DEFAULT}", names)
+            if delegator is None:
+                return None
+            params["delegator"] = delegator
         caller = ApiRequest(self._client, "", None, lambda *_: None)
         from understudy.api.handlers import offers as offering
 
         chosen_offer = await asyncio.to_thread(offering.offer_with, caller, offers.workspace, recipe, delegator)
         method = ASK if chosen_offer.is_text_request else START
-        return await self._run(method, params | {"delegator": delegator})
+        return await self._run(method, params)
 
     async def _ask_recipe(self, offers: Offers, uri: str, params: dict[str, Any]) -> types.Command | None:
         """Return the command of the action that the user chose among those that can start.
