@@ -18,8 +18,8 @@ _NAMED = re.compile(
 """``version_file`` and ``write_to`` of setuptools-scm and pdm, ``version-file`` of hatch-vcs."""
 _PLAIN = re.compile(r"[\w ./-]+")
 """Matches a path that is also a pattern of git for that file alone."""
-_BUILD_FILES = ("pyproject.toml", "setup.py", "*/pyproject.toml", "*/*/pyproject.toml")
-"""Where it is named; a monorepo has several projects."""
+_MOST_FOLDERS = 200
+"""Most folders of one folder that are searched: a monorepo has several projects, and data can have thousands."""
 _MOST_BYTES = 64 * 1024
 _MOST_BUILD_BYTES = 1024 * 1024
 
@@ -30,10 +30,21 @@ def version_files(checkout: Path, base: Path) -> list[str]:
     The name must say what it is: a project cannot have other ignored files copied, such as settings with keys.
     """
     modules: list[str] = []
-    for build in [path for pattern in _BUILD_FILES for path in sorted(base.glob(pattern))]:
+    projects = [folder for top in _folders_in(base) for folder in (top, *_folders_in(top))]
+    for build in [base / "pyproject.toml", base / "setup.py", *(folder / "pyproject.toml" for folder in projects)]:
         with contextlib.suppress(OSError):  # such as a folder of another user
             modules += [path for path in _named_in(build, checkout, base) if path not in modules]
     return modules
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            folders = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+    visible = sorted(name for name in folders if not name.startswith("."))
+    return [folder / name for name in visible[:_MOST_FOLDERS]]
 
 
 def _named_in(build: Path, checkout: Path, base: Path) -> Iterator[str]:

@@ -166,3 +166,13 @@ def test_a_build_file_that_cannot_be_read_names_nothing(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "read_text", refuse)
     assert version_files.version_files(tmp_path, tmp_path) == ["app/version.py"]
+
+
+def test_few_of_very_many_folders_are_searched(tmp_path, monkeypatch):
+    monkeypatch.setattr(version_files, "_MOST_FOLDERS", 2)
+    for name in ("a", "b", "c"):
+        (tmp_path / "packages" / name).mkdir(parents=True)
+        (tmp_path / "packages" / name / "pyproject.toml").write_text("[tool.pdm.version]\nwrite_to = '_version.py'\n")
+        (tmp_path / "packages" / name / "_version.py").write_text("")
+    found = version_files.version_files(tmp_path, tmp_path)
+    assert found == ["packages/a/_version.py", "packages/b/_version.py"]
