@@ -22,6 +22,7 @@ def facts(tmp_path_factory: pytest.TempPathFactory) -> InterpreterFacts:
     [
         ({}, ""),
         ({"test_a.py": "def test_a(): assert False\n"}, ""),
+        ({"test_a.py": "def test_a(): pass\n", "pytest.ini": "[pytest]\naddopts = --failed-first\n"}, ""),
         (
             {"test_a.py": "import json\nimport numerics_x\n"},
             "test_a.py:2 cannot be loaded: numerics_x is not installed",
@@ -29,7 +30,14 @@ def facts(tmp_path_factory: pytest.TempPathFactory) -> InterpreterFacts:
         ({"test_a.py": "1 +\n"}, "pytest cannot collect the tests: "),
         ({"pytest.ini": "[pytest]\naddopts = --no-such\n"}, "pytest cannot collect the tests: "),
     ],
-    ids=["no tests", "tests that fail", "a missing module", "a syntax error", "an unknown option"],
+    ids=[
+        "no tests",
+        "tests that fail",
+        "an option that needs the cache",
+        "a missing module",
+        "a syntax error",
+        "an unknown option",
+    ],
 )
 def test_what_keeps_pytest_from_collecting_is_named(
     tmp_path: Path, facts: InterpreterFacts, files: dict[str, str], why: str

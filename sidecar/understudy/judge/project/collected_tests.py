@@ -28,7 +28,9 @@ def why_not_collected(folder: Path, facts: InterpreterFacts, scratch: Path) -> t
     environment = check_environment(
         facts=facts, plan=ImportPlan(), shadows=None, temporary=scratch, tree=folder, extra={"NO_COLOR": "1"}
     )
-    argv = [facts.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider"]
+    # The project's options can need the cache, and coverage would write its report into the project.
+    argv = [facts.executable, "-m", "pytest", "-q", "--collect-only", "-o", f"cache_dir={scratch / 'cache'}"]
+    argv += ["--no-cov"] if facts.has_pytest_cov else []
     program = Program(
         argv, folder, environment, AccessProfile(Role.CHECK), mark="collect", join_output=True, limits=limits_of()
     )
