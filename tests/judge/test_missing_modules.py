@@ -54,9 +54,13 @@ def test_a_generated_module_that_is_missing_is_named(tmp_path):
             {"requirements/dev.txt": "-r base.txt\nnumpy==2.0 # a comment\n"},
             f"Install what the project declares: {INSTALL} -r requirements/dev.txt",
         ),
+        (
+            {"pyproject.toml": "[project.optional-dependencies]\ndev = 5\n\"x]'; id; '\" = ['numpy']\n"},
+            f"Install what the project declares: {INSTALL} -e '.[x]'\"'\"'; id; '\"'\"']'",
+        ),
         ({"pyproject.toml": "not TOML [", "setup.cfg": "= no"}, f"Install what provides it: {INSTALL} numpy"),
     ],
-    ids=["nothing", "the project", "an extra", "a group", "setup.cfg", "a file", "broken settings"],
+    ids=["nothing", "the project", "an extra", "a group", "setup.cfg", "a file", "a hostile name", "broken settings"],
 )
 def test_the_hint_is_the_command_that_the_project_declares(tmp_path, files, hint):
     written(tmp_path, files)

@@ -64,8 +64,8 @@ def _how_to_install(root: Path, module: str, python: str) -> str:
         distributions = {_normal(match[0]) for line in listed if (match := _NAME.match(line.strip()))}
         if distributions & {_normal(f"{prefix}{module}") for prefix in ("", "py", "python-")}:
             # Only a new pip knows groups.
-            arguments = {"extra": f"-e '.[{name}]'", "group": shlex.join(listed), "file": f"-r {name}"}
-            return f"Install what the project declares: {install} {arguments[kind]}"
+            arguments = {"extra": ["-e", f".[{name}]"], "group": listed, "file": ["-r", name]}
+            return f"Install what the project declares: {install} {shlex.join(arguments[kind])}"
     return f"Install what provides it: {install} {module}"
 
 
@@ -79,7 +79,8 @@ def _declared(root: Path) -> Iterator[tuple[str, str, list[str]]]:
     extras: Any = project.get("optional-dependencies") if isinstance(project, dict) else None
     for kind, table in (("extra", extras), ("group", settings.get("dependency-groups"))):
         for name, listed in table.items() if isinstance(table, dict) else ():
-            yield kind, name, [line for line in listed if isinstance(line, str)]
+            lines = listed if isinstance(listed, list) else []
+            yield kind, name, [line for line in lines if isinstance(line, str)]
     parser = configparser.ConfigParser(interpolation=None)
     try:
         parser.read(root / "setup.cfg", "utf-8")
