@@ -156,7 +156,7 @@ def _add_failure(entry: DelegatorEntry, kind: str) -> None:
     entry.state.ready = False
     minutes = _REMEMBERED // timedelta(minutes=1)
     message = f"Its last attempt, less than {minutes} minutes ago, failed: {kind.replace('_', ' ')}."
-    hint = f"Mend that, then use it: it is ready after a success, or {minutes} minutes after the failure."
+    hint = f"Fix the cause, then use it: it is ready after a success, or {minutes} minutes after the failure."
     entry.state.problems.append(Problem(severity="warning", message=message, hint=hint, location=entry.location))
 
 
