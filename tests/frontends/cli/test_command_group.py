@@ -99,6 +99,10 @@ def test_a_ticket_names_its_delegator(project: Path) -> None:
     asked = json.loads(run("preview", "explain", "--task-file", "ticket.md", "-d", "echo", "--json"))
     assert asked["explain"]["delegator"] == "echo"
     assert "delegator: other" not in asked["prompt"]
+    for options, is_said in (((), True), (("-d", "echo"), False)):
+        command = ["start", "explain", "--task-file", "ticket.md", "--detach", "--quiet", "--workspace", "/missing"]
+        said = CliRunner().invoke(app.group, [*command, *options], standalone_mode=False).output
+        assert ("note: The task file names the delegator other." in said) == is_said, said
     ticket.write_text("---\nid: FEAT-1\n---\ndelegator: other\n")
     plain = json.loads(run("preview", "explain", "--task-file", "ticket.md", "-d", "echo", "--json"))
     assert ticket.read_text().strip() in plain["prompt"]

@@ -129,7 +129,10 @@ def start(*, detach: bool, quiet: bool, trust: bool, json_: bool, **arguments: A
     stderr, the verdict or the answer to stdout. Ctrl-C cancels the delegation and keeps its partial work; a second
     Ctrl-C exits at once.
     """
+    chosen = arguments["delegators"]
     tasks = _tasks(arguments)
+    if arguments["delegators"] != chosen:
+        output.say(f"note: The task file names the delegator {arguments['delegators'][0]}.", err=True)
     held = HeldInterrupt()
     if len(tasks) > 1:
         kind = "batch" if arguments["each"] else "compare"
