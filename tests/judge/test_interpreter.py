@@ -267,6 +267,14 @@ def test_the_nearest_project_counts(services: Any, places: list[str], folder: st
     assert project_folder(services.checkout, places) == folder
 
 
+def test_a_folder_of_many_files_is_looked_at_once(services: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[Path] = []
+    is_set_up = interpreter._is_set_up
+    monkeypatch.setattr(interpreter, "_is_set_up", lambda folder: looked.append(folder) or is_set_up(folder))
+    assert project_folder(services.checkout, [f"other/deep/m{number}.py" for number in range(50)]) == ""
+    assert len(looked) == 3
+
+
 def test_only_an_environment_or_settings_of_pytest_separate_a_project_of_a_workspace(services: Any) -> None:
     services.environment(at=".venv")
     assert project_folder(services.checkout, ["lib/y.py"]) == ""

@@ -156,13 +156,14 @@ def project_folder(workspace: Path, places: Iterable[str]) -> str:
     it is the nearest one with a ``pyproject.toml`` or the like. What belongs to several projects is run from the top.
     Among files of several languages, those of Python count.
     """
-    named = list(places)
-    folders = {_project_of(workspace, place) for place in [p for p in named if p.endswith(".py")] or named}
+    named = [PurePosixPath(place) for place in places]
+    around = {path.parent for path in named if path.suffix == ".py"} or named
+    folders = {_project_of(workspace, place) for place in around}
     return folders.pop() if len(folders) == 1 else ""
 
 
-def _project_of(workspace: Path, place: str) -> str:
-    around = [PurePosixPath(place), *PurePosixPath(place).parents]
+def _project_of(workspace: Path, place: PurePosixPath) -> str:
+    around = [place, *place.parents]
     for shows in (_is_set_up, _is_project):
         for folder in around:
             if shows(workspace / folder):
