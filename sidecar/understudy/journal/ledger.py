@@ -130,8 +130,8 @@ def numbered(since: str = "") -> Iterator[tuple[tuple[str, int], LedgerEntry]]:
                     yield (path.stem, number), entry
 
 
-def newest_failures(since: datetime) -> dict[str, str]:
-    """Return the error kinds of the delegators whose newest attempt failed at ``since`` or later, by their names.
+def newest_failures(since: datetime) -> dict[str, LedgerEntry]:
+    """Return the newest attempt of each delegator, by its name, if it failed at ``since`` or later.
 
     Only the end of the newest file is read, which has hundreds of lines.
     """
@@ -148,7 +148,7 @@ def newest_failures(since: datetime) -> dict[str, str]:
                     break
                 if entry is not None:
                     newest.setdefault(entry.delegator, entry)
-    return {name: entry.failure for name, entry in newest.items() if entry.failure is not None}
+    return {name: entry for name, entry in newest.items() if entry.failure is not None}
 
 
 def _append(delegation: Delegation, entries: list[LedgerEntry]) -> None:

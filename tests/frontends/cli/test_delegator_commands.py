@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -154,6 +155,36 @@ def test_a_server_that_refused_the_last_attempt_is_not_ready(programs: Path, mon
     run("delegators", "default", "quick")
     assert "1 of 1 ready, default quick (m at 127.0.0.1:9, key set)" in run("status")
     assert "Sends to its model server (m at 127.0.0.1:9, key set)." in run("delegators", "show", "quick")
+    entry = failed_attempt()
+    ledger.append(entry)
+    assert "failed: connection failed." in run("delegators", "list")
+    said = run("status")
+    assert "0 of 1 ready" in said
+    assert "not ready: quick" in said
+    shown = json.loads(run("delegators", "show", "quick", "--json"))
+    assert (shown["host"], shown["key"], shown["state"]["ready"]) == ("127.0.0.1:9", "set", False)
+    ledger.append(msgspec.structs.replace(entry, at=timestamp(), attempt=2, failure=None))
+    assert "1 of 1 ready" in run("status"), "it works again"
+    ledger.append(msgspec.structs.replace(entry, at=timestamp(time.time() - 301), attempt=3, delegator="quick"))
+    assert "1 of 1 ready" in run("status"), "that was long ago"
+
+
+def test_a_failure_in_another_workspace_says_nothing_of_a_delegator_of_this_one(programs: Path, tmp_path: Path) -> None:
+    _ = programs
+    for name in ("one", "two"):
+        folder = tmp_path / name / ".understudy" / "delegators"
+        folder.mkdir(parents=True)
+        (folder / "own.toml").write_text('name = "own"\ntool = "generic"\nlaunch = { command = ["cat"] }\n')
+        run("trust", str(tmp_path / name), "--yes")
+    ledger.append(failed_attempt(delegator="own", workspace=str(tmp_path / "one")))
+    states = [
+        json.loads(run("delegators", "show", "own", "--workspace", str(tmp_path / name), "--json"))["state"]["ready"]
+        for name in ("one", "two")
+    ]
+    assert states == [False, True]
+
+
+def failed_attempt(**changes: Any) -> LedgerEntry:
     entry = LedgerEntry(
         at=timestamp(),
         id="20261128-101500-abcde",
@@ -168,17 +199,7 @@ def test_a_server_that_refused_the_last_attempt_is_not_ready(programs: Path, mon
         seconds=1.0,
         failure="connection_failed",
     )
-    ledger.append(entry)
-    assert "failed: connection failed." in run("delegators", "list")
-    said = run("status")
-    assert "0 of 1 ready" in said
-    assert "not ready: quick" in said
-    shown = json.loads(run("delegators", "show", "quick", "--json"))
-    assert (shown["host"], shown["key"], shown["state"]["ready"]) == ("127.0.0.1:9", "set", False)
-    ledger.append(msgspec.structs.replace(entry, at=timestamp(), attempt=2, failure=None))
-    assert "1 of 1 ready" in run("status"), "it works again"
-    ledger.append(msgspec.structs.replace(entry, at=timestamp(time.time() - 301), attempt=3, delegator="quick"))
-    assert "1 of 1 ready" in run("status"), "that was long ago"
+    return msgspec.structs.replace(entry, **changes)
 
 
 def test_the_first_choice_on_an_empty_machine_asks_for_a_command(

@@ -144,8 +144,13 @@ def delegators_of(loaded: Configuration) -> messages.DelegatorsResult:
             continue
         _add_pauses(entry, loaded)
         _add_missing(entry, loaded)
-        if entry.state.ready and failures.get(name) in _LASTING:
-            _add_failure(entry, str(failures[name]))
+        failed = failures.get(name)
+        # Another workspace can have a delegator of this name.
+        is_its = failed is not None and (
+            entry.scope is not Scope.WORKSPACE or failed.workspace == str(loaded.workspace)
+        )
+        if entry.state.ready and failed is not None and is_its and failed.failure in _LASTING:
+            _add_failure(entry, failed.failure)
     return messages.DelegatorsResult(
         delegators=list(loaded.delegators.values()), problems=loaded.problems, defaults=defaults
     )
