@@ -18,6 +18,7 @@ from wait_until import until
 from understudy.config.validation import delegator_rules
 from understudy.engine.check_setup import check_trial
 from understudy.engine.check_setup.check_trial import PROPOSALS, CheckTrialRequest, propose
+from understudy.engine.worktrees import delegation_worktree
 from understudy.journal import delegation_folder
 from understudy.model.delegation.spec import Bootstrap
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -310,3 +311,17 @@ def test_any_content_gives_valid_proposals(tmp_path_factory, files):
     for one in propose(root, [], [], set_up=False):
         assert (root / one.shown_by).exists()
         assert not list(delegator_rules.check_check(one.check))
+
+
+@pytest.mark.parametrize("after", [0, 382], ids=["whole", "cut off"])
+async def test_a_set_up_that_fails_does_not_print_the_password_of_a_proxy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://me:pass-word-1234@proxy.example")
+    argv = ["sh", "-c", f"echo $HTTPS_PROXY'{'x' * after}'; exit 1"]
+    environment = delegation_worktree.setup_environment(tmp_path, tmp_path)
+    assert environment["HTTPS_PROXY"] == os.environ["HTTPS_PROXY"], "what it downloads may need it"
+    with pytest.raises(UnderstudyError, match="failed with exit code 1") as failed:
+        await delegation_worktree.run_setup(argv, tmp_path, environment, mark="trial-1", timeout_seconds=30)
+    assert "@proxy.example" in failed.value.message
+    assert "234" not in failed.value.message

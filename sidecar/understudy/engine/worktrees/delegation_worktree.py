@@ -47,8 +47,9 @@ from understudy.model.delegation.spec import Spec
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import FileDiff
 from understudy.model.text import path_quoting
-from understudy.process.call_checks import base_environment, proxies
+from understudy.process.call_checks import base_environment, proxies, proxy_passwords
 from understudy.process.program_spec import AccessProfile, Program, Role, limits_of
+from understudy.secrets.redaction import Redactor
 
 _Part = TypeVar("_Part")
 
@@ -456,7 +457,10 @@ async def run_setup(
         raise completed.limit_error
     if completed.timed_out or completed.code != 0:
         how = "timed out" if completed.timed_out else f"failed with exit code {completed.code}"
-        tail = (completed.stderr or completed.stdout)[-400:].decode("utf-8", "replace").strip()
+        # It gets the proxies as they are; a password that is cut off would not be found later.
+        passwords = {f"proxy password {number}": each for number, each in enumerate(proxy_passwords(env), 1)}
+        printed = (completed.stderr or completed.stdout).decode("utf-8", "replace")
+        tail = Redactor(passwords).redact(printed)[-400:].strip()
         raise UnderstudyError(
             ErrorKind.TIMED_OUT if completed.timed_out else ErrorKind.TOOL_CRASHED,
             f"The setup command {argv[0]!r} {how}: {tail}",
