@@ -36,7 +36,7 @@ def test_every_frontend_names_the_client_that_asked(
 
     monkeypatch.setenv("CLAUDE_SESSION_ID", "session-3\x1b[31m")
     asked = written(workshop.start("implement", **{key: start[key] for key in ("task", "delegator")}))
-    assert (asked.frontend, asked.pid, asked.depth) == ("cli", os.getpid(), 0)
+    assert (asked.frontend, asked.pid, asked.depth) == ("cli", os.getppid(), 0), "what started the command"
     assert asked.session is not None
     assert asked.session.startswith("session-3")
     assert "\x1b" not in asked.session
