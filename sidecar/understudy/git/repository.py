@@ -5,7 +5,6 @@ This module only reads files; it runs git only for settings and to resolve revis
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shlex
@@ -43,9 +42,6 @@ _OPERATIONS = (
 _OBJECT_ID = re.compile("[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
-LARGE_FILES = 1000
-LARGE_BYTES = 100_000_000
-"""A folder without git that has more is copied only if the user says so."""
 _SYSTEM_FOLDERS = frozenset(
     f"/{name}"
     for name in (
@@ -201,46 +197,6 @@ def refuse_wide_folder(top: Path, state: Path) -> None:
         f"{top} is {what}, and not a git repository: every file in it would be copied.",
         hint="Put the files into a folder of their own, or run `git init` in the folder that is meant.",
     )
-
-
-def refuse_large_folder(top: Path) -> None:
-    """Raise ``base_unavailable``, about the parameter ``whole_folder``, for a large folder without git."""
-    if _git_dir_at(top) is not None:
-        return
-    size = 0
-    for files, path in enumerate(_copied_files(top), 1):
-        with contextlib.suppress(OSError):
-            size += os.lstat(path).st_size
-        if files > LARGE_FILES or size > LARGE_BYTES:
-            what = f"over {LARGE_FILES:,} files" if files > LARGE_FILES else f"over {LARGE_BYTES // 1_000_000} MB"
-            raise UnderstudyError(
-                ErrorKind.BASE_UNAVAILABLE,
-                f"{top} is not a git repository, and it is large: {what} would be copied for each delegation.",
-                hint="Run `git init` there, with what is not part of the project in .gitignore. Or copy everything: "
-                "start in a terminal with --whole-folder.",
-                parameter="whole_folder",
-            )
-
-
-def _copied_files(top: Path) -> Iterator[bytes]:
-    """Yield the files of a folder without git that a worktree gets: environments and what is ignored are left out."""
-    if not (top / ".gitignore").is_file():
-        for folder, names, inside in os.walk(os.fsencode(top)):
-            if b"pyvenv.cfg" in inside:
-                names.clear()
-                continue
-            yield from (b"%b/%b" % (folder, name) for name in inside)
-        return
-    import tempfile
-
-    from understudy.git import command, object_store, path_rules
-
-    with tempfile.TemporaryDirectory() as scratch:
-        git_dir = Path(scratch) / "git"
-        object_store.borrowing_git_dir(git_dir, [], "sha1")
-        arguments = ("ls-files", "-z", "-o", "--exclude-standard")
-        listed = command.git_output(*arguments, git_dir=git_dir, work_tree=top).split(b"\0")[:-1]
-    yield from (b"%b/%b" % (os.fsencode(top), path) for path in path_rules.without_environments(listed)[0])
 
 
 def submodule_objects(repository: Repository, path: bytes) -> list[Path]:

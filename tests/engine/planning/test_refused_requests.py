@@ -16,7 +16,7 @@ from understudy.engine.planning.plan import Plan, plan
 from understudy.frontends.cli import app
 from understudy.frontends.cli.calls import workspace_trust
 from understudy.frontends.cli.output import output
-from understudy.git import repository
+from understudy.git.base import capture
 from understudy.model.delegation.delegations import StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -164,7 +164,7 @@ def test_a_wide_folder_without_git_is_not_copied(own_home: Path, tmp_path: Path,
 @pytest.fixture
 def large(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a trusted folder without git that counts as large, and with an environment that does not count."""
-    monkeypatch.setattr(repository, "LARGE_FILES", 3)
+    monkeypatch.setattr(capture, "LARGE_FILES", 3)
     top = tmp_path / "large"
     (top / ".venv").mkdir(parents=True)
     for name in ("a.py", "b.txt", "c.txt", ".venv/pyvenv.cfg", ".venv/one", ".venv/two"):

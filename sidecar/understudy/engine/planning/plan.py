@@ -196,7 +196,9 @@ def plan(
         repository.check_owner(workspace)
         repository.refuse_wide_folder(workspace, delegation_folder.state_root())
         if not params.whole_folder and not only_look:
-            repository.refuse_large_folder(workspace)
+            from understudy.git.base import capture  # only a start needs it
+
+            capture.refuse_large_folder(workspace)
     if "file" in (recipe.needs or ()) and not files and follow_up is None:
         raise UnderstudyError(
             ErrorKind.INPUT_EMPTY,

@@ -458,7 +458,7 @@ async def run_setup(
     if completed.timed_out or completed.code != 0:
         how = "timed out" if completed.timed_out else f"failed with exit code {completed.code}"
         # It gets the proxies as they are; a password that is cut off would not be found later.
-        passwords = {f"proxy password {number}": each for number, each in enumerate(proxy_passwords(env), 1)}
+        passwords = {f"proxy password {number}": text for number, text in enumerate(proxy_passwords(env), 1)}
         printed = (completed.stderr or completed.stdout).decode("utf-8", "replace")
         tail = Redactor(passwords).redact(printed)[-400:].strip()
         raise UnderstudyError(

@@ -9,8 +9,11 @@ the commits that delegations start from against its garbage collection (*pins*).
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+import tempfile
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from understudy.git.base.index import (
     Base,
@@ -22,10 +25,14 @@ from understudy.git.base.index import (
     require_objects,
 )
 from understudy.git.command import git_output, run_git
-from understudy.git.object_store import ObjectStore, disk_full_errors
-from understudy.git.repository import Repository, resolve
+from understudy.git.object_store import ObjectStore, borrowing_git_dir, disk_full_errors
+from understudy.git.path_rules import without_environments
+from understudy.git.repository import Repository, locate, resolve
 from understudy.model.errors import ErrorKind, UnderstudyError
 
+LARGE_FILES = 1000
+LARGE_BYTES = 100_000_000
+"""A folder without git that has more is copied only if the user says so."""
 _TRIES = 3
 """How often to try: a file that vanishes between listing and reading fails a try."""
 REFERENCES = "refs/understudy/"
@@ -36,6 +43,42 @@ _BASE = f"{REFERENCES}base="
 """Prefix of pins. git looks for ``refs/<name>`` before ``refs/heads/<name>``, so a pin ``refs/understudy/<id>`` would
 hide the user's branch ``understudy/<id>``. No ``launch.branch`` may contain ``=``."""
 _IDENTIFIER = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.|lock\b|$)){0,127}")
+
+
+def refuse_large_folder(top: Path) -> None:
+    """Raise ``base_unavailable``, about the parameter ``whole_folder``, for a large folder without git."""
+    if locate(top).is_repository:
+        return
+    size = 0
+    for files, path in enumerate(_copied_files(top), 1):
+        with contextlib.suppress(OSError):
+            size += os.lstat(path).st_size
+        if files > LARGE_FILES or size > LARGE_BYTES:
+            what = f"over {LARGE_FILES:,} files" if files > LARGE_FILES else f"over {LARGE_BYTES // 1_000_000} MB"
+            raise UnderstudyError(
+                ErrorKind.BASE_UNAVAILABLE,
+                f"{top} is not a git repository, and it is large: {what} would be copied for each delegation.",
+                hint="Run `git init` there, with what is not part of the project in .gitignore. Or copy everything: "
+                "start in a terminal with --whole-folder.",
+                parameter="whole_folder",
+            )
+
+
+def _copied_files(top: Path) -> Iterator[bytes]:
+    """Yield the files of a folder without git that a worktree gets: environments and what is ignored are left out."""
+    if not (top / ".gitignore").is_file():
+        for folder, names, inside in os.walk(os.fsencode(top)):
+            if b"pyvenv.cfg" in inside:
+                names.clear()
+                continue
+            yield from (b"%b/%b" % (folder, name) for name in inside)
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        git_dir = Path(scratch) / "git"
+        borrowing_git_dir(git_dir, [], "sha1")
+        arguments = ("ls-files", "-z", "-o", "--exclude-standard")
+        listed = git_output(*arguments, git_dir=git_dir, work_tree=top).split(b"\0")[:-1]
+    yield from (b"%b/%b" % (os.fsencode(top), path) for path in without_environments(listed)[0])
 
 
 def write_base(
