@@ -94,6 +94,15 @@ def test_a_missing_program_is_reported_with_its_installation(programs: Path) -> 
     assert json.loads(run("delegators", "show", "crush", "--json"))["state"]["ready"]
 
 
+def test_a_delegator_that_overrides_another_is_listed_with_what_keeps_it_from_running(programs: Path) -> None:
+    _ = programs
+    run("delegators", "add", "mine", "--", "no-such-program", "{prompt}")
+    run("trust", "--yes")
+    run("delegators", "add", "mine", "--scope", "workspace", "--", "no-such-program", "{prompt}")
+    listed = next(line for line in run("delegators", "list").splitlines() if line.startswith("mine "))
+    assert listed.endswith("The program 'no-such-program' was not found.")
+
+
 def test_the_questions_of_add_end_with_the_help_for_an_agent_that_is_missing(
     programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

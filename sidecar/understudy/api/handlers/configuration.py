@@ -158,11 +158,16 @@ def delegators_of(loaded: Configuration) -> messages.DelegatorsResult:
 
 def _add_failure(entry: DelegatorEntry, kind: str) -> None:
     """Mark a delegator as not ready whose last attempt showed minutes ago that it cannot work."""
-    entry.state.ready = False
     minutes = _REMEMBERED // timedelta(minutes=1)
     message = f"Its last attempt, less than {minutes} minutes ago, failed: {kind.replace('_', ' ')}."
     hint = f"Fix the cause, then use it: it is ready after a success, or {minutes} minutes after the failure."
-    entry.state.problems.append(Problem(severity="warning", message=message, hint=hint, location=entry.location))
+    _mark_not_ready(entry, Problem(severity="warning", message=message, hint=hint, location=entry.location))
+
+
+def _mark_not_ready(entry: DelegatorEntry, problem: Problem) -> None:
+    """Mark a delegator as not ready; lists show its first problem, so the reason comes before remarks."""
+    entry.state.problems.insert(0 if entry.state.ready else len(entry.state.problems), problem)
+    entry.state.ready = False
 
 
 def _defaults(loaded: Configuration) -> dict[str, str]:
@@ -189,11 +194,9 @@ def reset_delegator(caller: Caller, params: messages.NameParams) -> DelegatorEnt
 def _add_remote(entry: DelegatorEntry) -> None:
     """Mark a delegator that stands for an agent on another service as one that cannot be started."""
     agent = entry.delegator.remote_agent
-    entry.state.ready = False
     if agent is not None:
         message = f"An agent on {agent.platform}, which is listed and exported, and cannot be started here."
-        problem = Problem(severity="information", message=message, location=entry.location)
-        entry.state.problems.append(problem)
+        _mark_not_ready(entry, Problem(severity="information", message=message, location=entry.location))
 
 
 def _add_pauses(entry: DelegatorEntry, loaded: Configuration) -> None:
@@ -402,8 +405,7 @@ def _add_missing(entry: DelegatorEntry, loaded: Configuration) -> None:
             entry.key = "keyring" if server.api_key.keyring is not None else "set" if missing_key is None else "missing"
     missing = _missing(entry, loaded.definition_of(entry.delegator)) or missing_key
     if missing is not None:
-        entry.state.ready = False
-        entry.state.problems.append(missing)
+        _mark_not_ready(entry, missing)
 
 
 def _missing(entry: DelegatorEntry, defined: ToolDefinition | None) -> Problem | None:
