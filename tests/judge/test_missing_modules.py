@@ -79,3 +79,14 @@ def test_what_the_tests_of_a_project_need_is_named_with_the_line_that_needs_it(t
     printed = subprocess.run(collect, cwd=tmp_path, check=False, capture_output=True, text=True)
     assert "ValueError" in printed.stdout + printed.stderr
     assert why_no_tests(tmp_path, printed.stdout + printed.stderr, PYTHON) is None
+
+
+def test_a_package_inside_of_a_missing_namespace_is_found_in_what_the_project_declares(tmp_path):
+    written(tmp_path, {"pyproject.toml": '[project.optional-dependencies]\nyaml = ["ruamel.yaml>=0.19"]\n'})
+    printed = (
+        "tests/test_box.py:2: in <module>\n    from ruamel.yaml import YAML\n"
+        "E   ModuleNotFoundError: No module named 'ruamel'\n"
+    )
+    why, hint = why_no_tests(tmp_path, printed, PYTHON)
+    assert why == "tests/test_box.py:2 cannot be loaded: ruamel is not installed in the project's environment"
+    assert hint == f"Install what the project declares: {INSTALL} -e '.[yaml]'"

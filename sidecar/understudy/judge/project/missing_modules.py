@@ -16,14 +16,16 @@ _MISSING = re.compile(r"No module named '([\w.]+)'")
 _IN_TESTS = re.compile(r"^(?:E\s+)?ModuleNotFoundError: (No module named '[\w.]+')", re.MULTILINE)
 _PLACE = re.compile(r"^(\S+\.py):(\d+): in ", re.MULTILINE)
 """Matches a line of a traceback as pytest prints it."""
+_STATEMENT = re.compile(r"^\s*(?:from|import) ([\w.]+)", re.MULTILINE)
 _NAME = re.compile(r"[\w.-]+")
 _MOST_FILES = 20
 
 
-def why_not_imported(root: Path, reason: str, python: str) -> tuple[str, str]:
+def why_not_imported(root: Path, reason: str, python: str, statement: str = "") -> tuple[str, str]:
     """Return why a module cannot be imported, and what to do if another one is missing.
 
-    That is not installed, or generated and ignored by git. ``python`` is the project's interpreter.
+    That is not installed, or generated and ignored by git. ``python`` is the project's interpreter. ``statement`` is
+    what was to be imported, if known: of ``ruamel.yaml``, only ``ruamel`` is reported as missing.
     """
     missing = _MISSING.search(reason)
     if missing is None:
@@ -41,7 +43,8 @@ def why_not_imported(root: Path, reason: str, python: str) -> tuple[str, str]:
         return f"`{part}` is generated and ignored by git", hint
     if "." in missing[1]:
         return reason, ""
-    return f"{missing[1]} is not installed in the project's environment", _how_to_install(root, missing[1], python)
+    hint = _how_to_install(root, missing[1], python, statement)
+    return f"{missing[1]} is not installed in the project's environment", hint
 
 
 def why_no_tests(root: Path, printed: str, python: str) -> tuple[str, str] | None:
@@ -49,20 +52,26 @@ def why_no_tests(root: Path, printed: str, python: str) -> tuple[str, str] | Non
     missing = _IN_TESTS.search(printed)
     if missing is None:
         return None
-    why, hint = why_not_imported(root, missing[1], python)
-    places = _PLACE.findall(printed[: missing.start()])
+    before = printed[: missing.start()]
+    statements = _STATEMENT.findall(before)
+    why, hint = why_not_imported(root, missing[1], python, statements[-1] if statements else "")
+    places = _PLACE.findall(before)
     where = "{}:{}".format(*places[-1]) if places else "a file that pytest loads"
     return f"{where} cannot be loaded: {why}", hint
 
 
-def _how_to_install(root: Path, module: str, python: str) -> str:
+def _how_to_install(root: Path, module: str, python: str, statement: str) -> str:
     """Return the command that installs a module, as the project itself names what has it, if it does."""
     install = f"{shlex.quote(python)} -m pip install"
     if any((root / folder / module).is_dir() for folder in (".", "src")):
         return f"Install the project itself: {install} -e ."
+    named = {_normal(f"{prefix}{module}") for prefix in ("", "py", "python-")}
+    if statement.startswith(f"{module}."):
+        parts = statement.split(".")
+        named |= {_normal(".".join(parts[:length])) for length in range(2, len(parts) + 1)}
     for kind, name, listed in _declared(root):
         distributions = {_normal(match[0]) for line in listed if (match := _NAME.match(line.strip()))}
-        if distributions & {_normal(f"{prefix}{module}") for prefix in ("", "py", "python-")}:
+        if distributions & named:
             # Only a new pip knows groups.
             arguments = {"extra": ["-e", f".[{name}]"], "group": listed, "file": ["-r", name]}
             return f"Install what the project declares: {install} {shlex.join(arguments[kind])}"
