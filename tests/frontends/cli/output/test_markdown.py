@@ -63,6 +63,14 @@ def test_a_cell_with_a_bar_or_a_line_separator_makes_no_row() -> None:
     ]
 
 
+def test_a_name_wider_than_the_terminal_does_not_widen_the_other_rows() -> None:
+    long = f"test_{'x' * 500}"
+    rows = ("| Test | Base | Result |", "|---|---|---|", f"| {long} | failed | passed |", "| test_add | - | passed |")
+    shown = markdown.rendered("\n".join(rows), terminal.Paint(on=False), 50).rstrip().split("\n")
+    assert shown[:3] == [f"{'Test':36}Base    Result", long, f"{'':36}failed  passed"]
+    assert shown[3] == f"{'test_add':36}-       passed"
+
+
 def test_headings_and_emphasis_are_bold() -> None:
     assert (
         markdown.rendered("## Checks\n**no**", terminal.Paint(on=True), 50)

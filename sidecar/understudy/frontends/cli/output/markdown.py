@@ -35,7 +35,7 @@ def _rows(lines: Sequence[str], paint: terminal.Paint, columns: int) -> Iterator
         if line.startswith("|"):
             table.append(line)
             continue
-        yield from _table(table, paint)
+        yield from _table(table, paint, columns)
         table = []
         if opened := _FENCE.match(line):
             fence = opened[1]
@@ -45,7 +45,7 @@ def _rows(lines: Sequence[str], paint: terminal.Paint, columns: int) -> Iterator
             yield _inline(summary[1], paint)
         elif line != "</details>":
             yield terminal.wrap(terminal.short_ids(_inline(line, paint)), columns)
-    yield from _table(table, paint)
+    yield from _table(table, paint, columns)
 
 
 def _inline(text: str, paint: terminal.Paint) -> str:
@@ -61,8 +61,11 @@ def _words(text: str, paint: terminal.Paint) -> str:
     return _ESCAPED.sub(r"\1", _BOLD.sub(lambda bold: paint(bold[1], bold=True), text))
 
 
-def _table(lines: Sequence[str], paint: terminal.Paint) -> Iterator[str]:
-    """Yield a table in columns that are as wide as their cells: names of tests are for copying, and never cut."""
+def _table(lines: Sequence[str], paint: terminal.Paint, columns: int) -> Iterator[str]:
+    """Yield a table in columns that are as wide as their cells: names of tests are for copying, and never cut.
+
+    Below a name that is too wide for the terminal, its row continues on the next line; other rows stay as they are.
+    """
     rows = [
         [_inline(cell.strip(), paint) for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
         for line in lines
@@ -71,10 +74,17 @@ def _table(lines: Sequence[str], paint: terminal.Paint) -> Iterator[str]:
     widths = [
         max(terminal.width_of(click.unstyle(cell)) for cell in column) for column in zip_longest(*rows, fillvalue="")
     ]
+    if widths:
+        widest = widths.index(max(widths))
+        beside = sum(width + 2 for width in widths) - 2 - widths[widest]
+        widths[widest] = min(widths[widest], max(0, columns - beside))
     for number, row in enumerate(rows):
-        padded = (
-            cell + " " * (width - terminal.width_of(click.unstyle(cell)))
-            for cell, width in zip(row, widths, strict=False)
-        )
-        text = "  ".join(padded).rstrip()
-        yield text if number else paint(text, dim=True)
+        text = ""
+        for cell, width in zip(row, widths, strict=False):
+            text += cell
+            missing = width - terminal.width_of(click.unstyle(cell))
+            if missing < 0:
+                yield text
+                text, missing = "", sum(widths[: widest + 1]) + 2 * widest
+            text += " " * (missing + 2)
+        yield text.rstrip() if number else paint(text.rstrip(), dim=True)
