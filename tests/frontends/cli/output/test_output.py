@@ -246,6 +246,14 @@ def test_a_failed_card_shows_error_and_output(delegation) -> None:
     assert "✗ check pytest: exit code 1 in 1.2 s\n    loaded from your checkout: a.py\n    | one\n    | two\n" in text
 
 
+def test_a_failed_card_shows_the_first_failure_of_tap(delegation) -> None:
+    output = "TAP version 13\nok 1 - fine\nnot ok 2 - globstar\n  error: 'false == true'\n" + "# count\n" * 20
+    found = delegation(verdict=Verdict.CHECKS_FAILED, checks=[check_result(ok=False, exit_code=1, output_tail=output)])
+    text = verdict_card.card(found, PLAIN)
+    assert "    | not ok 2 - globstar\n    |   error: 'false == true'\n" in text
+    assert "fine" not in text
+
+
 @pytest.mark.parametrize(
     ("text", "shown", "cut"),
     [

@@ -214,11 +214,16 @@ def _checks(delegation: Delegation, paint: Paint) -> str:
             rows.append(f"    changed while it ran: {_some(result.changed_files)}")
         rows += [f"    not to be trusted: {one_line(text)}" for text in result.tampered or ()]
         if not result.ok and result.output_tail.strip():
-            tail = sanitize(result.output_tail).rstrip().splitlines()[-_SHOWN:]
-            rows += [f"    | {row}" for row in tail]
+            rows += [f"    | {row}" for row in _telling(sanitize(result.output_tail).rstrip().splitlines())]
     for judged in delegation.rounds:
         rows.append(paint(event_lines.round_of_tests(judged), fg="green" if judged.kept else "yellow"))
     return "\n".join(rows)
+
+
+def _telling(output: list[str]) -> list[str]:
+    """Return the last lines of a check that failed; of TAP, whose end has only counts, those of the first failure."""
+    failure = next((number for number, line in enumerate(output) if line.lstrip().startswith("not ok ")), None)
+    return output[-_SHOWN:] if failure is None else output[failure:][:_SHOWN]
 
 
 def _files(delegation: Delegation, paint: Paint) -> str:
