@@ -130,7 +130,12 @@ def test_what_a_first_delegator_takes_from_the_ghostwriter_is_said(programs: Pat
     run("delegators", "remove", "two")
     run("delegators", "default", "--unset", "--for", "tests")
     said = run("delegators", "add", "two", "--", "cat", "{prompt}")
-    assert "`understudy start tests` now needs a delegator (-d NAME), not one." in said
+    recipes = "ask, docs, explain, fix, implement, review, summarize, tests, write"
+    needs = f"`understudy start` now needs a delegator (-d NAME), not one, for {recipes}."
+    assert said.endswith(f"{needs} To keep one: understudy delegators default one\n")
+    run("delegators", "default", "one")
+    run("delegators", "remove", "two")
+    assert "understudy start" not in run("delegators", "add", "two", "--", "cat", "{prompt}")
 
 
 def test_a_delegator_without_the_key_of_its_server_is_not_ready(

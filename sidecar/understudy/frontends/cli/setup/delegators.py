@@ -382,14 +382,16 @@ def _taken_without_a_name(workspace: str) -> dict[str, str]:
 
 def _report_taken(before: dict[str, str], now: dict[str, str]) -> None:
     """Say which recipes another delegator does now, or none, because one more is configured."""
+    moved: dict[tuple[str, str | None], list[str]] = {}
     for recipe, name in before.items():
         if now.get(recipe) != name:
-            does = f"now uses {now[recipe]}" if recipe in now else "now needs a delegator (-d NAME)"
-            output.say(
-                f"`understudy start {recipe}` {does}, not {name}. To keep {name}: "
-                f"understudy delegators default {name} --for {recipe}",
-                err=True,
-            )
+            moved.setdefault((name, now.get(recipe)), []).append(recipe)
+    for (name, other), recipes in moved.items():
+        does = "now needs a delegator (-d NAME)" if other is None else f"now uses {other}"
+        every = len(recipes) > 1 and name not in now.values()
+        keep = f"understudy delegators default {name}" + ("" if every else "".join(f" --for {recipe}" for recipe in recipes))
+        started, which = (f"start {recipes[0]}", "") if len(recipes) == 1 else ("start", f", for {', '.join(recipes)}")
+        output.say(f"`understudy {started}` {does}, not {name}{which}. To keep {name}: {keep}", err=True)
 
 
 def _show_defaults(workspace: str | None, *, json_: bool) -> None:
