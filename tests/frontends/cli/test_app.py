@@ -221,6 +221,14 @@ def test_an_option_before_the_command_is_named_behind_it(capsys: pytest.CaptureF
     assert "Options follow it: `understudy start --quiet`." in capsys.readouterr().err
 
 
+def test_usage_errors_are_wrapped_at_words(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    monkeypatch.setattr(terminal, "is_terminal", lambda _stream: True)
+    assert app.main(["health"]) == exit_codes.Exit.USAGE
+    shown = capsys.readouterr().err
+    assert shown.startswith("Usage: understudy ")
+    assert shown.endswith("Did you mean\n  `understudy delegators test --all` or `understudy status`?\n")
+
+
 def test_usage_errors_are_json_with_the_json_option() -> None:
     found = run("show", "--json")
     assert found.returncode == exit_codes.Exit.USAGE

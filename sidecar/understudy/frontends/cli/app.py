@@ -266,7 +266,13 @@ def _usage_error(error: click.ClickException, *, as_json: bool) -> int:
         command = context.command_path if context else PROGRAM
         wrong = UnderstudyError(ErrorKind.INVALID_PARAMS, error.format_message(), hint=f"Run `{command} --help`.")
         return _any_error(wrong, as_json=True, code=Exit.USAGE)
-    error.show()
+    import io
+
+    from understudy.frontends.cli.output import output
+
+    shown = io.StringIO()
+    error.show(shown)
+    output.say(shown.getvalue().removesuffix("\n"), err=True)
     return Exit.USAGE
 
 

@@ -53,6 +53,8 @@ def test_a_detached_start_names_the_command_that_cancels(capsys: pytest.CaptureF
         ("Do: understudy check a", "Do:\n  understudy check a"),
         ("(understudy list; understudy show a) b", "(understudy list;\n  understudy show a)\n  b"),
         ("    | output of a program", "    | output of a program"),
+        ("    - line of a diff", "    - line of a diff"),
+        ("  - item of a list", "  - item\n    of a\n    list"),
         ("日本 日本 日本", "日本\n  日本\n  日本"),
         (click.style("one two three", fg="red"), "\x1b[31mone two\n  three\x1b[0m"),
         (click.style("  one two three", dim=True), "\x1b[2m  one\n    two\n    three\x1b[0m"),

@@ -198,7 +198,7 @@ def _change(
 def _print(change: InstructionChange, *, dry_run: bool) -> None:
     path = terminal.short_path(change.path)
     if change.problem:
-        click.echo(f"✗ {change.name}: {terminal.one_line(change.problem)}", err=True)
+        output.say(f"✗ {change.name}: {terminal.one_line(change.problem)}", err=True)
     elif not change.diff:
         click.echo(f"  {change.name}: nothing to do in {path}")
     elif dry_run:
@@ -346,7 +346,7 @@ def _offer_instructions(clients: Collection[str], *, asks: bool) -> None:
 def _show(change: McpClientChange) -> None:
     """Print what is to be done, and what the user has to do."""
     if change.problem:
-        click.echo(f"✗ {change.name}: {terminal.one_line(change.problem)}", err=True)
+        output.say(f"✗ {change.name}: {terminal.one_line(change.problem)}", err=True)
         return
     path = terminal.short_path(change.path)
     if change.writes:
@@ -361,7 +361,7 @@ def _show(change: McpClientChange) -> None:
 
 def _report(change: McpClientChange, action: str) -> None:
     if change.problem:
-        click.echo(f"✗ {change.name}: {terminal.one_line(change.problem)}", err=True)
+        output.say(f"✗ {change.name}: {terminal.one_line(change.problem)}", err=True)
         return
     click.echo(f"✓ {change.title}: {'registered' if action == 'install' else 'removed'}")
     if change.next:

@@ -44,8 +44,8 @@ _START = re.compile(r"(?:\x1b\[[\d;]*m| )*")
 """The indentation of a line, with the styles that begin there."""
 _WHOLE_ID = re.compile(r"(?<= )\d{8}-\d{6}-([0-9a-z]{5})(?![\w-]|\.\w)")
 _OWN_COMMAND = re.compile(r"(?<![\w./~-])understudy [^`;)]*")
-_QUOTED = re.compile(r" +[|+-] ")
-"""How a line begins that a program wrote, such as output or a line of a diff."""
+_QUOTED = re.compile(r" +\| | {3,}[+-] ")
+"""How a line begins that a program wrote, such as output or a line of a diff; an item of a list is indented by less."""
 
 
 def width_of(text: str) -> int:
