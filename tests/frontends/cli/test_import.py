@@ -66,6 +66,7 @@ def test_a_tool_has_its_earlier_name(profiles: Path) -> None:
     profiles.write_text("profiles:\n  mine: {command: /bin/cat, headless: true}\n")
     text = run("import", "agent-offload", str(profiles), "--dry-run")
     assert text == run("import", "sideagent", str(profiles), "--dry-run")
+    assert text == run("import", "SideAgent", str(profiles), "--dry-run")
     assert '+name = "mine"' in text
 
 

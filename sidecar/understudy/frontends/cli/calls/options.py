@@ -80,11 +80,11 @@ class Identifier(click.types.StringParamType):
 
 
 class NamedChoice(click.Choice[str]):
-    """A choice of which some have other names in other tools."""
+    """A choice of which some have other names in other tools, in upper or lower case."""
 
     def __init__(self, choices: Iterable[str], other_names: Mapping[str, str]) -> None:
         """Remember the other names, each with the choice that it means."""
-        super().__init__(tuple(choices))
+        super().__init__(tuple(choices), case_sensitive=False)
         self._other_names = other_names
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:

@@ -221,7 +221,7 @@ def preview(result: Any, *, as_json: bool, left_out: Sequence[tuple[str, str]] =
         if candidate.skipped_because:
             say(f"  not {candidate.name}: {terminal.one_line(candidate.skipped_because)}")
     if result.explain.fallback:
-        click.echo(f"  then, if it cannot work: {', '.join(result.explain.fallback)}")
+        say(f"  then, if it cannot work: {', '.join(result.explain.fallback)}")
     click.echo()
     rows = [
         (file.path, str(file.bytes), str(file.tokens), f"withheld: {file.withheld}" if file.withheld else "")
