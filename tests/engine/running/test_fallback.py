@@ -95,6 +95,15 @@ def test_nothing_is_kept_of_an_attempt_that_changed_nothing(two):
     assert (done.attempts[0].failure.kind, done.attempts[0].rescue_ref) == ("tool_missing", None)
 
 
+def test_a_program_that_was_not_found_is_looked_for_once(two):
+    two.delegator("first", "/nonexistent/program")
+    two.delegator("alike", "/nonexistent/program")
+    done = work(two, fallback=["alike", "second"])
+    assert [attempt.delegator for attempt in done.attempts] == ["first", "second"]
+    why = "alike is not tried: it needs the program that first did not find."
+    assert why in [note.text for note in told(two, done, events.Note)]
+
+
 @pytest.mark.heavy
 def test_the_set_up_command_runs_for_each_worktree(two):
     two.settings('[worktrees]\nsetup = ["sh", "-c", "echo once >> set-up.txt"]\n')

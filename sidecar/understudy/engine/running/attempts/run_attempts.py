@@ -26,7 +26,7 @@ from understudy.engine.running.user_requests import PermissionRequests
 from understudy.files import durable
 from understudy.journal.writing.writer import Writer
 from understudy.model.config.config_entries import Pause
-from understudy.model.config.delegators import Limits
+from understudy.model.config.delegators import Delegator, Limits
 from understudy.model.delegation import events
 from understudy.model.delegation.spec import Spec, SpecCandidate
 from understudy.model.errors import ErrorKind, UnderstudyError, scope_of
@@ -228,6 +228,8 @@ class CandidateChoice:
         """Choose nothing yet."""
         self._run = run
         self._budget = budget
+        self._without_program: list[Delegator] = []
+        """Those whose program was not found in this run."""
 
     async def choose(self, start: int, failure: UnderstudyError | None) -> Turn | None:
         """Return whose turn it is from ``start`` on, and tell the user about those that are left out.
@@ -253,6 +255,9 @@ class CandidateChoice:
         reserved = self._budget.of(candidate, failure).reserve()
         if isinstance(reserved, Shortage):
             return Option(place=place, name=name, refused=reserved.why)
+        for other in self._without_program:
+            if _starts_alike(other, candidate.delegator):
+                return Option(place=place, name=name, refused=f"it needs the program that {other.name} did not find")
         limits = reserved.left()
         pause = await self._pause_of(candidate)
         if pause is None:
@@ -264,6 +269,8 @@ class CandidateChoice:
     async def count(self, candidate: SpecCandidate, failure: UnderstudyError | None) -> None:
         """Record how an attempt ended, for the pauses of its delegator."""
         run, delegator, server = self._run, candidate.delegator, candidate.model_server
+        if failure is not None and failure.kind is ErrorKind.TOOL_MISSING:
+            self._without_program.append(delegator)
         with contextlib.suppress(UnderstudyError):
             if failure is None:
                 await run.in_thread(start_conditions.attempt_succeeded, run.state, delegator, server)
@@ -280,6 +287,13 @@ class CandidateChoice:
                 start_conditions.admit_attempt, self._run.state, candidate.delegator, candidate.model_server
             )
         return None
+
+
+def _starts_alike(first: Delegator, second: Delegator) -> bool:
+    """Return whether two delegators start the same program, found in the same way."""
+    commands = [delegator.launch.command if delegator.launch is not None else None for delegator in (first, second)]
+    how = [(delegator.tool, delegator.mode, (delegator.env or {}).get("PATH")) for delegator in (first, second)]
+    return first.tool is not None and how[0] == how[1] and commands[0] == commands[1]
 
 
 class RunBudget:

@@ -389,7 +389,9 @@ def _report_taken(before: dict[str, str], now: dict[str, str]) -> None:
     for (name, other), recipes in moved.items():
         does = "now needs a delegator (-d NAME)" if other is None else f"now uses {other}"
         every = len(recipes) > 1 and name not in now.values()
-        keep = f"understudy delegators default {name}" + ("" if every else "".join(f" --for {recipe}" for recipe in recipes))
+        keep = f"understudy delegators default {name}" + (
+            "" if every else "".join(f" --for {recipe}" for recipe in recipes)
+        )
         started, which = (f"start {recipes[0]}", "") if len(recipes) == 1 else ("start", f", for {', '.join(recipes)}")
         output.say(f"`understudy {started}` {does}, not {name}{which}. To keep {name}: {keep}", err=True)
 
