@@ -714,6 +714,23 @@ def test_prose_in_the_last_column_is_wrapped_and_never_cut(
     assert ("\n  it is the default" in shown) is below, "all of the column is in one place"
 
 
+def test_columns_move_below_their_row_only_where_prose_below_it_is_not_enough(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(terminal, "is_terminal", lambda _stream: True)
+    why = "The program 'claude' was not found."
+    shown = {}
+    for columns in (30, 18):
+        monkeypatch.setattr(terminal, "width", lambda columns=columns: columns)
+        output.table(
+            ("NAME", "MODEL", "FROM", "STATE"), [("claude", "sonnet", "user", why)], below=("FROM",), wrap=True
+        )
+        shown[columns] = click.unstyle(capsys.readouterr().out)
+    assert shown[30] == "NAME    MODEL   FROM\nclaude  sonnet  user\n  The program 'claude' was not\n  found.\n"
+    assert shown[18].startswith("NAME    MODEL\nclaude  sonnet\n  The program\n")
+    assert shown[18].endswith("  from user\n")
+
+
 def test_a_column_of_prose_without_a_value_is_left_out(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -114,7 +114,8 @@ def table(
         if not (for_people and (name in below or column == prose) and all(row[column] in _NOTHING for row in lines[1:]))
     ]
     for name in below if for_people else ():
-        if sum(widths[column] + 2 for column in shown) - 2 <= terminal.width():
+        # Prose that does not fit is written below, too.
+        if sum(widths[column] + 2 for column in shown if column != prose) - 2 <= terminal.width():
             break
         if header.index(name) in shown:
             shown.remove(header.index(name))

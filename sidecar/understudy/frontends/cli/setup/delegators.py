@@ -72,7 +72,8 @@ def list_(*, workspace: str | None, json_: bool) -> None:
         if delegator.remote_agent is not None:
             tool = f"{delegator.remote_agent.platform}: {delegator.remote_agent.id}"
         rows.append((delegator.name, tool, delegator.model or "-", entry.scope, default or "-", state))
-    output.table(("NAME", "WITH", "MODEL", "FROM", "DEFAULT FOR", "STATE"), rows, wrap=True)
+    header = ("NAME", "WITH", "MODEL", "FROM", "DEFAULT FOR", "STATE")
+    output.table(header, rows, below=("FROM", "DEFAULT FOR", "MODEL"), wrap=True)
     output.problems(result.problems)
 
 
