@@ -296,6 +296,13 @@ def test_a_crash_keeps_its_lines_and_the_next_step_is_another_attempt(delegation
     assert f"{again}understudy review 20261121-004512-k3f9q\n" in verdict_card.card(partial, PLAIN)
 
 
+def test_the_path_of_a_log_is_short_where_a_shell_understands_it(delegation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/you")
+    logs = ["/home/you/a.log", "/home/you/b c.log"]
+    found = delegation(verdict=Verdict.FAILED, error=ErrorInfo(ErrorKind.TOOL_CRASHED, "It failed.", log_paths=logs))
+    assert "      less ~/a.log '/home/you/b c.log'\n" in verdict_card.card(found, PLAIN)
+
+
 @pytest.mark.parametrize(("follows", "following"), [(True, "retry 20261121-004512-k3f9q"), (False, "delegators add")])
 def test_what_works_without_a_model_is_not_asked_again(delegation, follows: bool, following: str) -> None:
     found = delegation(verdict=Verdict.NO_CHANGES)

@@ -50,6 +50,7 @@ def test_a_detached_start_names_the_command_that_cancels(capsys: pytest.CaptureF
         ("one two three", "one two\n  three"),
         ("    three four five", "    three\n      four\n      five"),
         ("say `run this now` here", "say\n  `run this now`\n  here"),
+        ("next: less ~/a/b /c/d", "next:\n  less ~/a/b /c/d"),
         ("Do: understudy check a", "Do:\n  understudy check a"),
         ("(understudy list; understudy show a) b", "(understudy list;\n  understudy show a)\n  b"),
         ("    | output of a program", "    | output of a program"),

@@ -375,7 +375,9 @@ def _retry_with(delegation: Delegation, delegator: str) -> str:
 def _read_logs(delegation: Delegation) -> list[str]:
     """Return the command that shows the logs of a failure."""
     paths = (delegation.error.log_paths if delegation.error is not None else None) or []
-    return [f"less {shlex.join(map(one_line, paths))}"] if paths else []
+    # A quoted ~ is not the home folder.
+    shown = [short_path(log) if shlex.quote(log) == log else shlex.quote(one_line(log)) for log in paths]
+    return [f"less {' '.join(shown)}"] if paths else []
 
 
 def _some(names: list[str]) -> str:

@@ -37,7 +37,7 @@ __all__ = [  # with the functions that sanitize text for a terminal
 ]
 DEFAULT_WIDTH = 80
 NARROWEST = 20
-_COMMAND = r"(?:^|(?<=: )|(?<=; )|\()understudy [^;)]*[;)]*"
+_COMMAND = r"(?:^|(?<=: )|(?<=; )|\()(?:understudy |less (?=[/~']))[^;)]*[;)]*"
 """A command in a sentence without backticks: it begins the text, or follows one of `: ; (`."""
 _WORDS = re.compile(rf"( *)((?:`[^`]*`|{_COMMAND}|[^ ])*(?: +\Z)?)")
 _START = re.compile(r"(?:\x1b\[[\d;]*m| )*")
