@@ -537,3 +537,12 @@ async def test_older_tests_run_on_the_base_only_to_see_what_they_notice(project:
     judged = await project.judge({"tests/test_new.py": NEW})
     assert judged.is_(Verdict.VERIFIED)
     assert project.tree.made.count("base") == 2  # to run them, and to copy it
+
+
+@pytest.mark.heavy
+async def test_older_tests_that_fail_anyway_are_counted_in_a_note(project: Any) -> None:
+    has(project, **{"tests/test_red.py": "import pytest\n\n\ndef test_red(absent):\n    pass\n"})
+    judged = await project.judge({"tests/test_new.py": NEW})
+    assert judged.is_(Verdict.VERIFIED), (judged.said, judged.notes)
+    why = "1 of 3 earlier tests fail without the result, too, so they cannot show what it breaks"
+    assert f"{why}: tests/test_red.py::test_red." in judged.notes

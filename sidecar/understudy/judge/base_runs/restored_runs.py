@@ -525,6 +525,10 @@ class BaseRuns:
             whole = green.observed if alone else await self._observe(limited, self._trial.head, finding)
             edited = edited.only(test for test in edited.tests if whole.outcomes.get(test) != observations.FAILED)
         self._edited_red(edited, run, green.observed, tests, finding)
+        failing = [test for test, outcome in base.outcomes.items() if outcome == observations.FAILED]
+        if failing and not lost:
+            text = f"{len(failing)} of {len(base.outcomes)} earlier tests fail without the result, too"
+            finding.notes.append(f"{text}, so they cannot show what it breaks: {name_list(failing, 3)}.")
         if lost and (lost.tests or not run.green):
             finding.comparison = _comparison(lost, run, green.observed, tests)
             finding.red = f"{_tests(lost)} passed before and do not pass with this result{_listed(lost.tests)}."
