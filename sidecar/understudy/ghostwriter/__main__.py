@@ -67,7 +67,8 @@ def work(name: str, confinement: ConfinedRuns, options: argparse.Namespace) -> s
     """Write the tests of one file of the repository, and return a summary."""
     root = confinement.root
     path = PurePosixPath(os.path.relpath(name, options.project))
-    if path.suffix != ".py" or path.is_absolute() or ".." in path.parts or not (root / path).is_file():
+    leads_out = os.path.isabs(name) or ".." in {*PurePosixPath(name).parts, *path.parts}
+    if path.suffix != ".py" or leads_out or not (root / path).is_file():
         raise Stop(
             "input_empty",
             f"{name} is not a Python file of this project.",

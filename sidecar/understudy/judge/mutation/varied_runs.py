@@ -24,8 +24,9 @@ from understudy.judge.mutation.wrong_expectations import MOST_PARSED, may_have
 from understudy.judge.outcomes.observations import printable
 from understudy.judge.runs.check_run import environment_of, working_folder
 from understudy.judge.runs.judged_tree import read_file
+from understudy.judge.runs.runner_registry import BY_NAME
 from understudy.judge.varied_tests.copies import Copy, VariedFile, varied_file
-from understudy.judge.varied_tests.plain_scripts import LOADERS, plain_script
+from understudy.judge.varied_tests.plain_scripts import plain_script
 from understudy.model.errors import UnderstudyError
 from understudy.model.text.sanitize import name_list
 from understudy.mutants.python_tables import AddedValues
@@ -172,7 +173,7 @@ class VariedTests:
     ) -> list[str]:
         """Return the tests for which the code gives what that of the base gave, in a program without the runner."""
         command = script_runner(self._runner.plan, self._tree) if in_runner else None
-        loader = LOADERS.get(command.kind) if command is not None else None
+        loader = BY_NAME[command.kind].plain_loader if command is not None else None
         written = plain_script(path, self._sources[path], tests, str(self._out)) if loader is not None else None
         if loader is None or written is None:
             return []

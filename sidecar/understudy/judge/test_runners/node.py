@@ -114,6 +114,7 @@ RUNNER = TestRunner(
     unbuilt=("Cannot find module", "ERR_MODULE_NOT_FOUND", "does not provide an export named"),
     mutants="understudy.judge.mutant_runners.script_mutants:ScriptMutants",
     script=_command,
+    plain_loader="",
     tests=(
         *(f"*.{word}.{suffix}" for word in ("test", "spec", "cy", "e2e") for suffix in _SCRIPT_SUFFIXES),
         *(f"{name}.{suffix}" for name in ("test", "test-*", "*-test", "*_test") for suffix in _SCRIPT_SUFFIXES),

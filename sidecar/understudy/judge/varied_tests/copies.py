@@ -23,11 +23,9 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _DIALECTS: Mapping[str, Dialect] = {
-    "python": python_copies.DIALECT,
-    "javascript": script_copies.DIALECT,
-    "typescript": script_copies.DIALECT,
-    "go": go_copies.DIALECT,
-    "rust": rust_copies.DIALECT,
+    language: module.DIALECT
+    for module in (python_copies, script_copies, go_copies, rust_copies)
+    for language in module.DIALECT.languages
 }
 _MOST_COPIES = 160
 """Most copies of one test."""

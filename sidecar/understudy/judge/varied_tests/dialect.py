@@ -43,6 +43,8 @@ NewSite = Callable[[], Site]
 class Dialect:
     """How the tests of a language are copied."""
 
+    languages: tuple[str, ...]
+    """Their names."""
     is_test: Callable[[Node, DefinedTest], bool]
     """Whether a definition, with its statement, is a test that can be copied."""
     name_of: Callable[[Node], Node | None]

@@ -145,4 +145,11 @@ def _helper(root: Node, name: str, out: str) -> tuple[Edit, bytes]:
     return (at, at, (_IMPORTS % words).encode()), (_HELPER % words).encode()
 
 
-DIALECT = Dialect(is_test=_is_test, name_of=_name_of, left_out=_left_out, recorded=_recorded, helper=_helper)
+DIALECT = Dialect(
+    languages=("go",),
+    is_test=_is_test,
+    name_of=_name_of,
+    left_out=_left_out,
+    recorded=_recorded,
+    helper=_helper,
+)

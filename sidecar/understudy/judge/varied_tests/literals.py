@@ -20,6 +20,8 @@ _NOT_PLAIN = re.compile(r"""[\\\n"'`$]""")
 _LARGEST = (127, 255, 32_767, 65_535, 2**31 - 1, 2**53)
 """A compiler refuses numbers that do not fit their type, which is at least as large as one of these."""
 _TYPES = frozenset({"array_type", "literal_type"})
+_TYPED = frozenset({"go", "rust", "java"})
+"""Languages that refuse a number its type cannot hold."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +62,7 @@ def literal_of(language: Language, node: Node) -> Literal | None:
 
 
 def _numbers(language: Language, value: float, others: Iterator[float]) -> Iterator[str]:
-    typed = language.name in {"go", "rust", "java"}
+    typed = language.name in _TYPED
     largest = next((largest for largest in _LARGEST if value <= largest), None)
     for other in others:
         text = repr(other)

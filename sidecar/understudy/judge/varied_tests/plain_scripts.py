@@ -58,26 +58,6 @@ globalThis.done = (async () => {
   }
 })();
 """
-
-
-LOADERS: Mapping[str, str] = {
-    "node": "",
-    "vitest": """
-import { createRequire } from "node:module";
-import path from "node:path";
-import { pathToFileURL } from "node:url";
-const from = createRequire(path.join(process.cwd(), "package.json"));
-const { createServer } = await import(pathToFileURL(from.resolve("vite")).href);
-const server = await createServer({
-  ...{ server: { middlewareMode: true, hmr: false, watch: null, ws: false }, appType: "custom", logLevel: "silent" },
-  optimizeDeps: { noDiscovery: true, include: [] },
-});
-await server.ssrLoadModule(process.argv[1]);
-await globalThis.done;
-await server.close();
-process.exit(0);
-""",
-}
 """Kind of a check → the program that loads the file, which is its argument; empty: Node itself does."""
 
 

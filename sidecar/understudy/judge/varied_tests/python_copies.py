@@ -143,4 +143,11 @@ def _is_text(node: Node) -> bool:
     return node.type == "expression_statement" and node.named_children[0].type == "string"
 
 
-DIALECT = Dialect(is_test=_is_test, name_of=_name_of, left_out=_left_out, recorded=_recorded, helper=_helper)
+DIALECT = Dialect(
+    languages=("python",),
+    is_test=_is_test,
+    name_of=_name_of,
+    left_out=_left_out,
+    recorded=_recorded,
+    helper=_helper,
+)

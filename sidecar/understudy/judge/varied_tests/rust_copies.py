@@ -116,4 +116,11 @@ def _helper(_: Node, name: str, out: str) -> tuple[Edit, bytes]:
     return (0, 0, b""), (_HELPER % {"q": name, "out": json.dumps(out)}).encode()
 
 
-DIALECT = Dialect(is_test=_is_test, name_of=_name_of, left_out=_left_out, recorded=_recorded, helper=_helper)
+DIALECT = Dialect(
+    languages=("rust",),
+    is_test=_is_test,
+    name_of=_name_of,
+    left_out=_left_out,
+    recorded=_recorded,
+    helper=_helper,
+)

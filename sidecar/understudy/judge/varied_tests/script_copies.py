@@ -182,4 +182,11 @@ def _helper(root: Node, name: str, out: str) -> tuple[Edit, bytes]:
     return (first.start_byte, first.start_byte, text.encode()), b""
 
 
-DIALECT = Dialect(is_test=_is_test, name_of=_name_of, left_out=_left_out, recorded=_recorded, helper=_helper)
+DIALECT = Dialect(
+    languages=("javascript", "typescript"),
+    is_test=_is_test,
+    name_of=_name_of,
+    left_out=_left_out,
+    recorded=_recorded,
+    helper=_helper,
+)

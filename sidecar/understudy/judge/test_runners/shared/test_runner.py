@@ -249,6 +249,8 @@ class TestRunner:
     """Returns a command, where it starts this runner with what makes it print the names of its tests."""
     script: Callable[[Sequence[str], Path], ScriptCommand | None] = lambda _, __: None
     """Returns how a command starts it, in a folder, as a JavaScript runner."""
+    plain_loader: str | None = None
+    """A program of JavaScript that runs a file of its tests without it, or nothing if Node can; None: none can."""
     kept_by: str = ""
     """The file in ``PROBE_FOLDER`` that keeps it running for many mutants, and the next two are for it."""
     record_lines: Callable[[Path, Sequence[str], Path], list[str]] = lambda _, __, ___: []
