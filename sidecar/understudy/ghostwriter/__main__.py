@@ -67,7 +67,8 @@ def work(name: str, confinement: ConfinedRuns, options: argparse.Namespace) -> s
     """Write the tests of one file of the repository, and return a summary."""
     root = confinement.root
     path = PurePosixPath(os.path.relpath(name, options.project))
-    leads_out = os.path.isabs(name) or ".." in {*PurePosixPath(name).parts, *path.parts}
+    named = PurePosixPath(name)
+    leads_out = named.is_absolute() or ".." in {*named.parts, *path.parts}
     if path.suffix != ".py" or leads_out or not (root / path).is_file():
         raise Stop(
             "input_empty",
