@@ -141,7 +141,7 @@ export const PLACE_EVIDENCES = [
   "same",
   /** It belongs to the tests, which have rules of their own. */
   "new_test",
-  /** It runs, and no test fails when it is undone or changed, or notices that it gives something else than before. */
+  /** It runs, and no test fails when it is undone or changed. */
   "unnoticed",
   /** No test runs it. */
   "unexecuted",

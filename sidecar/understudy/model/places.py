@@ -18,7 +18,7 @@ class PlaceEvidence(enum.StrEnum):
     NEW_TEST = "new_test"
     """It belongs to the tests, which have rules of their own."""
     UNNOTICED = "unnoticed"
-    """It runs, and no test fails when it is undone or changed, or notices that it gives something else than before."""
+    """It runs, and no test fails when it is undone or changed."""
     UNEXECUTED = "unexecuted"
     """No test runs it."""
     UNLOOKED = "unlooked"

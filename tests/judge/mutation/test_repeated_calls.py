@@ -91,7 +91,7 @@ def test_calls_are_repeated_with_the_same_arguments(tmp_path: Path, monkeypatch:
         "Box(value=2), 3, factor=2",
         "Odd(10)",
     ], "its own methods do not count"
-    assert ["code_of_project.counts", "3", "generator of list(0, 1, 2)"] in calls
+    assert ["code_of_project.counts", "3", "list(0, 1, 2)"] in calls
     assert ["code_of_project.fails", "'a'", "raises KeyError: list('a')"] in calls
     assert [name for name, _, _ in calls].count("code_of_project.Box.total") == 1
     assert not any(name == "code_of_project.opaque" for name, _, _ in calls), "its argument cannot be repeated"

@@ -7,9 +7,6 @@ from typing import Any
 
 import pytest
 
-from understudy.judge.places.changed_places import Place
-from understudy.judge.places.judged_place import JudgedPlace
-from understudy.judge.places.place_evidence import drop_evidence
 from understudy.model.delegation.events import PlacesJudged
 from understudy.model.evidence.checks import Check, Evidence
 from understudy.model.places import SHOWN, ChangedPlace, PlaceEvidence, merged
@@ -232,21 +229,3 @@ async def test_a_place_that_only_another_part_of_the_check_notices_is_undone_wit
     check = Check(name="all", argv=["sh", "check.sh", "{python}"])
     result = await project.judge({"money.py": text}, recipe="implement", checks=(check,))
     assert evidence(result) == {("money.py", "LIMIT"): "noticed"}
-
-
-@pytest.mark.parametrize(
-    ("path", "function", "is_dropped"),
-    [
-        ("src/shop/words.py", "Rates.convert", True),
-        ("words/__init__.py", "Rates.convert", True),
-        ("words.py", "convert", False),
-        ("my_words.py", "Rates.convert", False),
-        ("words.py", "", False),
-    ],
-)
-def test_a_function_that_gives_something_else_unnoticed_has_no_evidence(
-    path: str, function: str, is_dropped: bool
-) -> None:
-    item = JudgedPlace(Place("h", path, None, False, (0, 1), (0, 1), function), evidence=PlaceEvidence.NOTICED)
-    drop_evidence([item], ["shop.words.Rates.convert(1) gives 2, and gave 3"])
-    assert (item.as_place().evidence is PlaceEvidence.UNNOTICED) == is_dropped

@@ -298,15 +298,8 @@ def repeat(calls_file: str, out_file: str, call: Callable[..., Any]) -> None:
         os.write(out, json.dumps([module + "." + name, arguments, text]).encode() + b"\n")
 
 
-def vary(
-    calls_file: str,
-    out_file: str,
-    call: Callable[..., Any],
-    functions: Optional[List[str]] = None,  # noqa: UP006, UP045
-) -> None:
+def vary(calls_file: str, out_file: str, call: Callable[..., Any]) -> None:
     """Make the calls of a file, and calls with similar arguments; write what each gave as one line of JSON.
-
-    ``functions`` are the names of those to call, which may lack the first packages; None: all.
 
     Each line has the function, its arguments, its result, pairs of other arguments and their results, and the results
     for the numbers next to those given. The order is always the same, and an empty list is the end.
@@ -316,9 +309,6 @@ def vary(
     quiet = _Quiet()
     out = os.open(out_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     for module, name, data in calls:
-        whole = "." + module + "." + name
-        if functions is not None and not any(whole.endswith("." + function) for function in functions):
-            continue
         changed: List[Any] = []  # noqa: UP006
         near: List[Any] = []  # noqa: UP006
         with contextlib.suppress(BaseException):
@@ -404,7 +394,7 @@ def _repeated(module: str, name: str, data: bytes, call: Callable[..., Any]) -> 
         if inspect.iscoroutine(result):
             result = asyncio.run(result)
         if inspect.isgenerator(result):
-            return arguments, "generator of " + _described(list(itertools.islice(result, _MOST_ITEMS)))
+            result = list(itertools.islice(result, _MOST_ITEMS))
         return arguments, _described(result)
     except BaseException as error:
         return arguments, _described_error(error)

@@ -313,10 +313,6 @@ class MutationEvidence:
         if outcome.only_answered:
             text = f"{' '.join(outcome.only_answered)} These tests may contradict the task."
             finding.reservations.append((Reservation.CHECK_CHANGED, text))
-        if outcome.changed_results:
-            text = "No test notices that changed code gives something else than before"
-            calls = "; ".join(outcome.changed_results)
-            finding.reservations.append((Reservation.CHANGE_NOT_TESTED, f"{text}: {calls}."))
         if outcome.unconfirmed:
             mutant = outcome.unconfirmed[0]
             place = f"line {mutant.line} of {mutant.path}"

@@ -40,8 +40,8 @@ from understudy.judge.mutant_runners.python_tests import PytestRunner, TestEnvir
 from understudy.judge.mutation import planning, wrong_expectations
 from understudy.judge.mutation.confirmation import OWN_FOLDERS, Confirmation, confirm
 from understudy.judge.mutation.planning import MutantSample, MutationPlan, MutationScore, as_change, identities
-from understudy.judge.mutation.repaired_tests import RepairedTests, changed_results, functions_on
-from understudy.judge.mutation.repeated_calls import RepeatedCalls, differing_calls, record_calls
+from understudy.judge.mutation.repaired_tests import RepairedTests
+from understudy.judge.mutation.repeated_calls import differing_calls, record_calls
 from understudy.judge.mutation.varied_runs import VariedTests
 from understudy.judge.mutation.wrong_expectations import WrongExpectations, executing
 from understudy.judge.outcomes.observations import printable
@@ -161,8 +161,6 @@ class MutationOutcome:
     """Calls that give another result in a test than elsewhere: see ``repeated_calls``."""
     only_answered: tuple[str, ...] = ()
     """What makes earlier tests pass that is not what the code does, as sentences: see ``repaired_tests``."""
-    changed_results: tuple[str, ...] = ()
-    """What changed code gives otherwise than before, although no test is new or repaired: see ``repaired_tests``."""
     untried: tuple[str, ...] = ()
     """What could not be found out about earlier tests that the result repairs."""
     besides: float = 0.0
@@ -300,7 +298,7 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
     differing = await _differing_calls(request, first, lanes[0].runner, recorded.seconds)
     began = loop.time()
     lines_with_effect = evaluation.lines_with_effect(of_places)
-    only_answered, untried, changed = await _only_answered(request, first, lanes[0].runner, recorded, lines_with_effect)
+    only_answered, untried = await _only_answered(request, first, lanes[0].runner, recorded, lines_with_effect)
     besides = loop.time() - began
     confirmation = await _confirmation(request, first, evaluation.tests_of_kills(of_places))
     covered = {(run.path, run.mutant): run.tests for run in planned.runs}
@@ -318,7 +316,6 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
         indifferent=tuple(sorted(evaluation.indifferent)),
         differing=tuple(differing),
         only_answered=tuple(only_answered),
-        changed_results=tuple(changed),
         untried=tuple(untried),
         besides=besides,
         report=mutant_runs.report(results, sources, covered),
@@ -435,15 +432,13 @@ async def _only_answered(
     runner: MutantRunner,
     recorded: RecordedTests,
     lines: Mapping[str, frozenset[int]] | None,
-) -> tuple[list[str], list[str], list[str]]:
+) -> tuple[list[str], list[str]]:
     """Return what makes repaired tests pass that is not what the code does, and what could not be found out.
-
-    Where no test is new or repaired, return also what the changed code gives otherwise than before.
 
     Only tests that run one of ``lines`` can be repaired.
     """
     if request.base is None or lines is None or request.plan.check.hidden:
-        return [], [], []
+        return [], []
     executed = executing(recorded, lines)
     tests = frozenset(executed).difference(await asyncio.to_thread(request.new_among, executed))
     seconds = max(_LEAST_SECONDS, _SLOWER * recorded.seconds)
@@ -452,24 +447,12 @@ async def _only_answered(
         repaired = RepairedTests(
             tests, runner, request.plan, first.context, base=base, test_files=test_files, seconds=seconds
         )
-        sentences = await repaired.conclude()
-        is_same = not repaired.is_any_repaired and len(tests) == len(executed)
-        return sentences, [], await _changed_results(request, first, runner, seconds) if is_same else []
+        return await repaired.conclude(), []
     if not isinstance(runner, CheckMutants):
-        return [], [], []
+        return [], []
     others = runner.in_copy(first.context, first.state)
     varied = VariedTests(tests, others, base=base, test_files=test_files, seconds=seconds)
-    return await varied.conclude(request.evidence.seconds_for(request.seconds)), varied.untried, []
-
-
-async def _changed_results(request: MutationRequest, first: _Copy, runner: PytestRunner, seconds: float) -> list[str]:
-    """Return calls of the changed functions that give something else than before."""
-    lines = request.lines or {}
-    names = [name for path in lines for name in functions_on(path, request.sources.get(path, b""), lines[path])]
-    if runner.calls is None or not runner.calls.is_file() or not names:
-        return []
-    calls = RepeatedCalls(request.plan, first.context, runner.calls, seconds=seconds)
-    return await changed_results(calls, first.context.tree, request.base or {}, names)
+    return await varied.conclude(request.evidence.seconds_for(request.seconds)), varied.untried
 
 
 async def _confirmation(request: MutationRequest, first: _Copy, kills: Mapping[MutantResult, int]) -> Confirmation:

@@ -11,14 +11,12 @@ from __future__ import annotations
 import ast
 import asyncio
 import contextlib
-import itertools
 import json
-import math
 import posixpath
 import re
 import secrets
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +30,6 @@ from understudy.judge.runs.judged_tree import read_file
 from understudy.judge.runs.runner_registry import PreparedCheck
 from understudy.model.errors import UnderstudyError
 from understudy.model.text.sanitize import name_list
-from understudy.mutants.python_declarations import python_syntax
 from understudy.mutants.python_tables import AddedValues
 from understudy.mutants.table_entries import added_entries
 from understudy.mutants.test_code.test_ids import KnownTests
@@ -97,13 +94,10 @@ class RepairedTests:
         self._seconds = seconds
         self._calls = context.scratch / "calls"
         self._tests = sorted(tests)[:_MOST_TRIED]
-        self.is_any_repaired = False
-        """Whether one of the tests does not pass on the code of the base."""
 
     async def conclude(self) -> list[str]:
         """Return what makes tests pass that is not what the code does, as sentences."""
         repaired = sorted(await self._repaired())[:_MOST_TESTS]
-        self.is_any_repaired = bool(repaired)
         others = await asyncio.to_thread(disguised, repaired, self._test_files, self._context.tree)
         names, files = others.names, others.files
         if not names:
@@ -252,61 +246,6 @@ def added_to_tables(tree: Path, base: Mapping[str, bytes | None]) -> AddedValues
         in_tables=frozenset().union(*(some.in_tables for some in added)),
         elsewhere=frozenset().union(*(some.elsewhere for some in added)),
     )
-
-
-async def changed_results(
-    calls: RepeatedCalls, tree: Path, base: Mapping[str, bytes | None], functions: Sequence[str]
-) -> list[str]:
-    """Return what functions give for calls of tests and similar ones, where they gave something else before.
-
-    ``functions`` are the names of those to look at. What raises, or differs between two runs, does not count.
-    """
-    after = as_similar(await calls.with_similar(functions))
-    with code_of_base(tree, base):
-        before, again = [as_similar(await calls.with_similar(functions)) for _ in range(2)]
-    texts: dict[str, str] = {}
-    for now, old, repeated in zip(after, before, again, strict=False):
-        if now.function not in texts:
-            texts.update((now.function, text) for text in itertools.islice(_changed(now, old, repeated), 1))
-    return list(texts.values())[:_MOST_SHOWN]
-
-
-def _changed(now: SimilarCalls, old: SimilarCalls, again: SimilarCalls) -> Iterator[str]:
-    """Yield the calls that give something else, with both results."""
-    versions = (now, old, again)
-    rows = zip(*([(version.arguments, version.result), *version.similar] for version in versions), strict=False)
-    for (arguments, result), (_, before), (_, repeated) in rows:
-        is_certain = before == repeated and not result.startswith(_RAISES) and not before.startswith(_RAISES)
-        if is_certain and result != before and not _is_rounded(result, before):
-            results = f"{result[:_MOST_CHARACTERS]}, and gave {before[:_MOST_CHARACTERS]}"
-            yield f"{now.function}({arguments[:_MOST_CHARACTERS]}) gives {results}"
-
-
-def _is_rounded(result: str, before: str) -> bool:
-    """Return whether two results are numbers with fractions that are nearly the same."""
-    try:
-        return math.isclose(float(result), float(before)) and "." in result and "." in before
-    except ValueError:
-        return False
-
-
-def functions_on(path: str, source: bytes, lines: Collection[int]) -> list[str]:
-    """Return the names of the functions of a Python file that have some of these lines, after that of its module."""
-    module = python_syntax(source)
-    stack: list[tuple[ast.AST, tuple[str, ...]]] = [(module, ())] if module is not None else []
-    names = []
-    while stack:
-        node, around = stack.pop()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            around = (*around, node.name)
-            if not isinstance(node, ast.ClassDef) and any(
-                node.lineno <= line <= (node.end_lineno or 0) for line in lines
-            ):
-                names.append(
-                    ".".join([posixpath.basename(path.removesuffix(".py").removesuffix("/__init__")), *around])
-                )
-        stack += [(child, around) for child in ast.iter_child_nodes(node)]
-    return names
 
 
 def asks_for_entry(arguments: str, added: AddedValues) -> bool:

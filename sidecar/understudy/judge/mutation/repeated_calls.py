@@ -47,8 +47,7 @@ def call(function, positional, by_name):
 
 
 """
-_VARY = "repeated.vary({calls}, {out}, call, {functions!r})\n"
-_REPEAT = "repeated.repeat({calls!r}, {out!r}, call)\n"
+_PROGRAM = "repeated.{command}({calls!r}, {out!r}, call)\n"
 _TEST = """import unittest
 
 
@@ -148,14 +147,11 @@ class RepeatedCalls:
             if pair[0].result != pair[1].result and not _SURROUNDINGS.search(pair[1].result)
         }
 
-    async def with_similar(self, functions: Sequence[str] | None = None) -> list[list[Any]]:
-        """Make the calls and similar ones in a plain program; return the lines of ``understudy_calls.vary``.
+    async def with_similar(self) -> list[list[Any]]:
+        """Make the calls and similar ones in a plain program; return the lines of ``understudy_calls.vary``."""
+        return await self._run(in_test=False, command="vary")
 
-        ``functions`` are the names of those to call; None: all.
-        """
-        return await self._run(in_test=False, run=_VARY.format(functions=functions, calls="{calls!r}", out="{out!r}"))
-
-    async def _run(self, *, in_test: bool, run: str = _REPEAT) -> list[list[Any]]:
+    async def _run(self, *, in_test: bool, command: str = "repeat") -> list[list[Any]]:
         context, facts = self._context, self._context.facts
         assert facts is not None  # noqa: S101 - Python code was recorded
         folder = Path(await asyncio.to_thread(tempfile.mkdtemp, dir=context.scratch))
@@ -163,7 +159,7 @@ class RepeatedCalls:
         if in_test:
             arguments = await asyncio.to_thread(self._written_test, folder, out, has_pytest=facts.has_pytest)
         else:
-            arguments = await asyncio.to_thread(self._written_program, folder, out, run)
+            arguments = await asyncio.to_thread(self._written_program, folder, out, command)
         environment = environment_of(self._plan.check, context)
         environment = {name: value for name, value in environment.items() if not name.startswith("PYTEST_")}
         environment["PYTHONHASHSEED"] = "0"
@@ -174,11 +170,11 @@ class RepeatedCalls:
         await run_process(program, timeout_seconds=self._seconds, output_limit=_OUTPUT_BYTES)
         return await asyncio.to_thread(_read, out)
 
-    def _written_program(self, folder: Path, out: Path, run: str) -> list[str]:
+    def _written_program(self, folder: Path, out: Path, command: str) -> list[str]:
         """Write the plain program; return the arguments of the interpreter."""
         script = folder / "app.py"
-        text = self._load(folder) + run.format(calls=str(self._calls), out=str(out))
-        script.write_text(text, encoding="utf-8")
+        run = _PROGRAM.format(command=command, calls=str(self._calls), out=str(out))
+        script.write_text(self._load(folder) + run, encoding="utf-8")
         return [str(script)]
 
     def _written_test(self, folder: Path, out: Path, *, has_pytest: bool) -> list[str]:

@@ -11,7 +11,6 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import PurePosixPath
 from typing import Protocol
 
 import msgspec
@@ -151,8 +150,6 @@ class ChangedPlaces:
         await self._replaced.judge(judged, plan, green, mutated, on_base, deadline=deadline)
         noticed = [item for item in judged if item.evidence is PlaceEvidence.NOTICED]
         await self._look_at_parts(plan, green, noticed, deadline, unreliable)
-        if mutated is not None:
-            drop_evidence(judged, mutated.changed_results)
         self._report_known()
         return loop.time() - began
 
@@ -565,19 +562,6 @@ class ChangedPlaces:
         for name, content in ignored_parameters(place.path, before, after, place.lines):
             parts.append((f"no test notices when the parameter of `{printable(name)}` is ignored", content))
         return parts
-
-
-def drop_evidence(judged: Iterable[JudgedPlace], calls: Iterable[str]) -> None:
-    """Drop the evidence of places in functions that give something else than before, as ``calls`` say.
-
-    Tests notice small changes of them, and not the change that the result makes.
-    """
-    names = [f".{call.partition('(')[0]}" for call in calls]
-    for item in judged:
-        stem = PurePosixPath(item.place.path.removesuffix("/__init__.py")).stem
-        name = f".{stem}.{item.place.function}"
-        if item.evidence is PlaceEvidence.NOTICED and any(changed.endswith(name) for changed in names):
-            item.show(PlaceEvidence.UNNOTICED, "it gives something else than before, and no test notices")
 
 
 def _listed(places: Sequence[ChangedPlace]) -> list[ChangedPlace]:
