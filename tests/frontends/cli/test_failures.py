@@ -150,8 +150,8 @@ def test_what_concerns_no_delegator_proposes_no_other_one(run: Run, tmp_path: Pa
     for name in ("mine", "second"):
         run("delegators", "add", name, "--tool", "generic", "--", "true")
     ended = run("start", "fix", "a.py", "-t", "x", "-d", "mine", PATH=f"{old}:{os.environ['PATH']}")
-    assert f"FAILED: {old}/git is too old: git version 2.20.1\n    Install git 2.39 or newer.\n" in ended.stdout
-    assert " -d " not in ended.stdout
+    assert f"error: {old}/git is too old: git version 2.20.1.\nhint: Install git 2.39 or newer.\n" in ended.stderr
+    assert " -d " not in ended.stdout + ended.stderr
 
 
 def test_a_damaged_repository_is_named(run: Run, tmp_path: Path) -> None:
