@@ -90,6 +90,7 @@ def job(workshop: Any, understudy_on_path: Path) -> Any:
 
 RECIPE = """+++
 title = "Rework"
+action = { listed_on = ["file"] }
 returns = "tree"
 applies_to = { on = ["file"] }
 +++
