@@ -150,7 +150,7 @@ describe("delegations in the editor", () => {
       vs.world.understudy("start", "tests", "shop/prices.py", "--delegator", "idle", "--detach");
       await vs.waitForRow(VIEW, "No changes");
       const rows = (await vs.rowTexts(VIEW)).join("\n");
-      assert.match(rows, /^Needs Attention ?1\n.*No changes · just now/);
+      assert.match(rows, /^Needs Attention ?1\n.*No changes · .+ · just now/);
       const items = (await vs.rowMenuItems(VIEW, "No changes")).join();
       for (const next of ["Retry", "Retry with…", "Show Log", "Dismiss"]) assert.match(items, new RegExp(next));
       await vs.shotInThemes("1 needs attention");

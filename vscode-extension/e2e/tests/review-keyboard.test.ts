@@ -20,7 +20,7 @@ describe("reviewing by keyboard", () => {
       await vs.command("Understudy: Focus on Delegations View");
       await until(async () => {
         await keyboard.press("ArrowDown");
-        return (await focusedRow(vs, "Delegations")).includes("Verified");
+        return (await focusedRow(vs, "Delegations")).includes("prices.py");
       }, "the row of the result has the focus");
       await keyboard.press("Enter");
       await vs.bar("Change 1 of").waitFor();
