@@ -17,7 +17,7 @@ import {
   isToReview,
   needsAttention,
   activityText,
-  pendingText,
+  changesText,
   stateIcon,
   stateName,
   verdictName,
@@ -397,7 +397,7 @@ function delegationRow(
   const doing = live ? doingNow(delegation) : [];
   const time = duration(elapsed(delegation, now));
   const who = delegation.delegator;
-  const changes = toReview ? [pendingText(delegation)] : [];
+  const changes = toReview ? [changesText(delegation)] : [];
   const conflict = toReview && (delegation.conflicts?.length ?? 0) > 0;
   const state = conflict ? t("Conflict") : stateName(delegation);
   const evidence = testedText(delegation);

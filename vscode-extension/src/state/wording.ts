@@ -161,11 +161,15 @@ export function problemsText(count: number): string {
   return count === 1 ? t("1 configuration problem") : t("{0} configuration problems", count);
 }
 
+/** `1 change`, `3 changes`: those that are pending. */
+export function changesText({ review: { pending } }: Pick<Delegation, "review">): string {
+  return pending === 1 ? t("1 change") : t("{0} changes", pending);
+}
+
 /** `1 change in 1 file`, `3 changes in 2 files`. */
 export function pendingText(delegation: Pick<Delegation, "review" | "result">): string {
-  const { pending } = delegation.review;
   const files = delegation.result?.files.length ?? 0;
-  const changes = pending === 1 ? t("1 change") : t("{0} changes", pending);
+  const changes = changesText(delegation);
   if (files === 0) return changes;
   return files === 1 ? t("{0} in 1 file", changes) : t("{0} in {1} files", changes, files);
 }

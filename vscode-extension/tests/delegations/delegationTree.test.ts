@@ -224,12 +224,12 @@ describe("the Delegations view", () => {
       "  Tests for gr…wrapping.py | Run a command · 5:00 · ghostwriter | bell-dot | delegation waiting",
       "  Tests f…ing.py | No changes · ghostwriter · 4 min ago | circle-slash | delegation done tree changes failure",
       "  Tests…ng.py | Failed · exit code 3 · ghostwriter · 4 min ago | error | delegation done tree changes failure",
-      "  Tests for…apping.py | Conflict · ghostwriter · 1 change in 1 file · 4 min ago | verified-filled | delegation review tree changes",
+      "  Tests for…apping.py | Conflict · ghostwriter · 1 change · 4 min ago | verified-filled | delegation review tree changes",
       "Running | 2 |  | group",
       "  Tests for gr…wrapping.py | ghostwriter · 5:00 · Writing tests · 4.8k tokens used · $0.0184 | loading~spin | delegation running",
       "  Tests for gr…wrapping.py | Queued, position 2 · 5:00 · ghostwriter | clock | delegation running",
       "To Review | 1 |  | group",
-      "  Tests fo…pping.py | ghostwriter · 1 change in 1 file · Verified · 4 min ago | verified-filled | delegation review tree changes",
+      "  Tests fo…pping.py | ghostwriter · 1 change · Verified · 4 min ago | verified-filled | delegation review tree changes",
       "Done | 2 |  | group",
       "  Tests fo…pping.py | ghostwriter · No changes · 4 min ago | circle-slash | delegation done tree changes",
       "  Tests for…rapping.py | ghostwriter · Discarded · 4 min ago | trash | delegation discarded",
@@ -268,10 +268,10 @@ describe("the Delegations view", () => {
     store.recipes = [{ name: "tests", title: "Write tests", returns: "tree", appliesTo: { on: [] }, scope: "builtin" }];
     expect(rows.row(delegationRowId("d"))).toMatchObject({
       label: "prices.py",
-      description: "ghostwriter · 1 change in 1 file · 1 of 2 places tested · 4 min ago",
+      description: "ghostwriter · 1 change · 1 of 2 places tested · 4 min ago",
     });
     expect(rows.row(delegationRowId("d"))?.spoken).toBe(
-      "Write tests: prices.py, Verified, 1 change in 1 file, 1 of 2 places tested, 4 min ago, ghostwriter",
+      "Write tests: prices.py, Verified, 1 change, 1 of 2 places tested, 4 min ago, ghostwriter",
     );
     expect(rows.row(delegationRowId("o"))?.description).not.toContain("tested");
   });
@@ -280,7 +280,7 @@ describe("the Delegations view", () => {
     const { rows } = view([one("d", { title: "Reply: Say what the one hundred and one means. (2 files)" })]);
     expect(rows.row(delegationRowId("d"))).toMatchObject({
       label: "Reply: S…2 files)",
-      description: "ghostwriter · 1 change in 1 file · Verified · 4 min ago",
+      description: "ghostwriter · 1 change · Verified · 4 min ago",
     });
     expect(rows.row(delegationRowId("d"))?.spoken).toContain("one hundred and one means. (2 files), Verified");
     expect(formatting.shortenMiddle("Write tests: prices.py", 24)).toBe("Write tests: prices.py");
