@@ -31,6 +31,10 @@ def test_a_generated_module_that_is_missing_is_named(tmp_path):
     written(tmp_path, {"pyproject.toml": '[tool.hatch.build.hooks.vcs]\nversion-file = "src/shop/_version.py"\n'})
     _, hint = why_not_imported(tmp_path, missing, PYTHON)
     assert hint == f"Build the project once in your checkout, then try again: {INSTALL} -e ."
+    # Worktrees get only modules whose name says that they have the version.
+    written(tmp_path, {".gitignore": "built.py\n", "pyproject.toml": 'write_to = "src/shop/built.py"\n'})
+    _, hint = why_not_imported(tmp_path, missing.replace("_version", "built"), PYTHON)
+    assert hint.startswith('Add `worktrees.copy = ["src/shop/built.py"]`')
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,11 @@ def version_files(checkout: Path, base: Path) -> list[str]:
     return modules
 
 
+def named_files(settings: str) -> set[str]:
+    """Return the paths of the version files that the text of a build file names."""
+    return set(_NAMED.findall(settings))
+
+
 def _folders_in(folder: Path) -> list[Path]:
     try:
         with os.scandir(folder) as entries:
@@ -50,7 +55,7 @@ def _folders_in(folder: Path) -> list[Path]:
 def _named_in(build: Path, checkout: Path, base: Path) -> Iterator[str]:
     if not build.is_file() or build.stat().st_size > _MOST_BUILD_BYTES:
         return
-    for name in sorted(set(_NAMED.findall(build.read_text("utf-8", "replace")))):
+    for name in sorted(named_files(build.read_text("utf-8", "replace"))):
         for folder in ("", "src"):  # pdm names it as it is in the wheel
             path = os.path.normpath(build.parent.relative_to(base) / folder / name)
             file = checkout / path

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from understudy.files.version_files import named_files
+
 NAME_PYTHON = 'name its Python in .understudy/config.toml: `[environment]` with `python = "PATH"`'
 """What to do if the wrong interpreter is found, as the end of a sentence."""
 _MISSING = re.compile(r"No module named '([\w.]+)'")
@@ -34,7 +36,7 @@ def why_not_imported(root: Path, reason: str, python: str, statement: str = "") 
     ignored = (root / ".gitignore").read_text("utf-8", "replace") if (root / ".gitignore").is_file() else ""
     settings = (root / "pyproject.toml").read_text("utf-8", "replace") if (root / "pyproject.toml").is_file() else ""
     name = part.rpartition("/")[2]
-    declared = re.search(rf"(?:version_file|write_to|version-file)\s*=.*{re.escape(name)}", settings)
+    declared = name in {path.rpartition("/")[2] for path in named_files(settings)}
     if name in ignored or declared:
         part = f"src/{part}" if (root / "src" / part.partition("/")[0]).is_dir() else part
         hint = f'Add `worktrees.copy = ["{part}"]` to .understudy/config.toml.'
