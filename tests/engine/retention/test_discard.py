@@ -614,8 +614,15 @@ def test_a_place_that_is_being_claimed_is_left_alone(worked):
 
 
 def doctor(project) -> tuple[bool, str, str]:
-    [found] = [check for check in project.call("doctor").checks if check.name == "worktrees"]
+    [found] = project.call("doctor", only=["worktrees"]).checks
     return found.ok, found.message, found.hint or ""
+
+
+def test_the_doctor_refuses_the_name_of_a_check_that_it_does_not_have(project):
+    assert [check.name for check in project.call("doctor", only=["git", "trust"]).checks] == ["git", "trust"]
+    with pytest.raises(UnderstudyError, match="`only` names no check: gti") as refused:
+        project.call("doctor", only=["gti", "git"])
+    assert (refused.value.kind, refused.value.parameter) == (ErrorKind.INVALID_PARAMS, "only")
 
 
 def test_the_doctor_names_what_is_stale(worked):

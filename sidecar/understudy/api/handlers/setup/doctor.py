@@ -22,7 +22,7 @@ from understudy.journal import change_notifications, delegation_folder, reader
 from understudy.judge.project import collected_tests, installed_packages, interpreter
 from understudy.model.confinement import Confinement
 from understudy.model.delegation.delegations import Delegation
-from understudy.model.errors import Location, UnderstudyError
+from understudy.model.errors import ErrorKind, Location, UnderstudyError
 from understudy.model.states import State
 from understudy.model.text import path_quoting
 from understudy.process import call_checks
@@ -64,9 +64,18 @@ def doctor(caller: Caller, params: messages.DoctorParams) -> messages.DoctorResu
         _delegations,
         _worktrees,
     )
+    names = [check.__name__.removeprefix("_") for check in checks]
+    unknown = sorted(set(params.only or ()).difference(names))
+    if unknown:
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"`only` names no check: {', '.join(unknown)}.",
+            hint=f"The checks are {', '.join(names)}.",
+            names=names,
+            parameter="only",
+        )
     findings: list[messages.DoctorCheck] = []
-    for check in checks:
-        name = check.__name__.removeprefix("_")
+    for name, check in zip(names, checks, strict=True):
         if params.only is not None and name not in params.only:
             continue
         try:
