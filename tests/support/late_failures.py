@@ -125,6 +125,19 @@ _HALF = {"messages": 3, "completions": 2, "responses": 3, "gemini": 1}
 
 
 @contextlib.contextmanager
+def served(handler: type[http.server.BaseHTTPRequestHandler]) -> Iterator[int]:
+    """Serve HTTP on loopback until the end of the block; yield the port."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@contextlib.contextmanager
 def failing(failure: str) -> Iterator[int]:
     """Serve on a port of loopback."""
 
@@ -182,11 +195,5 @@ def failing(failure: str) -> Iterator[int]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield server.server_address[1]
-        finally:
-            server.shutdown()
-            thread.join()
+    with served(Handler) as port:
+        yield port

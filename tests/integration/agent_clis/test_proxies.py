@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import http.server
-import threading
 from collections.abc import Iterator
 
 import pytest
+from late_failures import served
 
 from understudy.model.config.delegators import Limits
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -63,14 +63,8 @@ def answering(answer: str) -> Iterator[int]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield server.server_address[1]
-        finally:
-            server.shutdown()
-            thread.join()
+    with served(Handler) as port:
+        yield port
 
 
 @pytest.mark.parametrize(("answer", "tool"), [(answer, tool) for answer, kinds in KINDS.items() for tool in kinds])
