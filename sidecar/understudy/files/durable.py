@@ -91,7 +91,7 @@ def system_failure(error: BaseException) -> UnderstudyError | None:
     The file is any file, also one of the user's.
     """
     if isinstance(error, MemoryError):
-        return _no_room("There is no memory left for this process.")
+        return _no_room("This process is out of memory.")
     if not isinstance(error, OSError):
         return None
     reason = error.strerror or str(error)

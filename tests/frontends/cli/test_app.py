@@ -206,7 +206,7 @@ def test_an_unknown_command_names_what_it_may_mean(
     typed: tuple[str, ...], meant: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert app.main(typed) == exit_codes.Exit.USAGE
-    assert f"There is no command {typed[-1]!r}. Did you mean `{meant}" in capsys.readouterr().err
+    assert f"Unknown command {typed[-1]!r}. Did you mean `{meant}" in capsys.readouterr().err
 
 
 def test_every_command_that_is_suggested_exists() -> None:

@@ -105,14 +105,14 @@ class _Agents:
         return self._logical.get(chosen, [chosen])
 
     def add(self, tool: str, model: str, setting: str, key: str, table: Table) -> str | None:
-        """Add the delegator of a tool and a model unless it is there, and return its name; None: there is none."""
+        """Add the delegator of a tool and a model unless it is there; return its name, None if it cannot be driven."""
         location = table.location(key)
         declared = declarations.tools().get(tool)
         if declared is not None and declared.runner is None and declared.command:
             command = Delegator(name=tool, tool="generic", launch=Launch(command=list(declared.command)))
             return self._add(command, setting, location).name
         if declared is None or declared.runner is None or declared.built_in or "command" in declared.launch:
-            self._draft.drop(setting, f"There is no agent CLI `{tool}` that Understudy can drive.", location)
+            self._draft.drop(setting, f"Understudy cannot drive an agent CLI `{tool}`.", location)
             return None
         if not model and not delegator_rules.has_own_model(model, declared):
             # The file may name one that works for some kind of work.
@@ -156,12 +156,12 @@ class _Agents:
                 continue
             recipe = _RECIPES.get(work)
             if recipe is None and chosen in self._logical:
-                preferred.drop(work, "There is no recipe for this kind of work.")
+                preferred.drop(work, "No recipe does this kind of work.")
                 continue
             added = [self.add(*provider.partition(":")[::2], name, work, preferred) for provider in providers]
             chain = _distinct(added)
             if recipe is None and chain:
-                preferred.drop(work, "There is no recipe for this kind of work; its delegator is carried over.")
+                preferred.drop(work, "No recipe does this kind of work; its delegator is carried over.")
             elif recipe is not None and chain:
                 yield recipe, chain, name, preferred.location(work)
 

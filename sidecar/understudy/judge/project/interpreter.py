@@ -186,7 +186,7 @@ def _is_project(folder: Path) -> bool:
 def project_python(
     workspace: Path, configured: str | None, *, tree: Path, scratch: Path, folder: str = ""
 ) -> ProjectEnvironment | None:
-    """Find the interpreter for a project's ``folder`` of ``tree`` and how it imports there; None if there is no Python.
+    """Find the interpreter for a project's ``folder`` of ``tree`` and how it imports there; None without a Python.
 
     Checks use it, and what writes tests for them. Writes into ``scratch``. Blocks for seconds; raises what
     ``find_interpreter`` and ``describe`` raise.

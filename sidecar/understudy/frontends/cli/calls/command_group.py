@@ -83,7 +83,7 @@ class SuggestingGroup(click.Group):
             near = meant or difflib.get_close_matches(args[0], commands, n=3, cutoff=0.5)
             lines = " or ".join(f"`{ctx.command_path} {line}`" for line in near)
             hint = f"Did you mean {lines}?" if near else f"`{ctx.command_path} --help` lists the commands."
-            ctx.fail(f"There is no command {args[0]!r}. {hint}")
+            ctx.fail(f"Unknown command {args[0]!r}. {hint}")
         return super().resolve_command(ctx, args)
 
 
