@@ -45,8 +45,10 @@ export const FAILURE_CLASSS = [
   "model_missing",
   /** Its program is not installed. */
   "tool_missing",
-  /** Its program or its stream ended without a result. */
+  /** Its program or its stream ended without a result, or with one that cannot be read. */
   "crash",
+  /** The prompt does not fit its model's context window. */
+  "too_long",
   /** Nothing happened within a time limit. */
   "stall",
 ] as const;
@@ -1519,6 +1521,8 @@ export interface TextParams {
   /** Text to work on. */
   input?: string | null;
   delegator?: string | null;
+  /** Those that take over if it fails, in order; absent: as the delegator says. */
+  fallback?: string[] | null;
   /** Changes of the delegator for this request. */
   launch?: LaunchOverride | null;
   limits?: Limits | null;
@@ -1587,13 +1591,15 @@ export interface Candidate {
 
 /** The whole answer; the request is in the ledger. */
 export interface TextResult {
-  /** ID of its line in the ledger. */
+  /** ID of its lines in the ledger, one for each attempt. */
   id: string;
   text: string;
+  /** The one that answered. */
   delegator: string;
   model: string;
+  /** Of all attempts. */
   usage: Usage;
-  /** Absent: unknown. */
+  /** Of all attempts; absent: unknown. */
   costUsd?: string;
   seconds: number;
   /** Warnings: files that were not sent, limits without effect, retries. */
@@ -2756,6 +2762,8 @@ export interface TextNotification {
   /** The name in the request. */
   stream: string;
   text: string;
+  /** Whether the answer begins again with this piece, as its server failed or broke off: what came before it does not count. */
+  restart?: boolean;
 }
 
 /** The commit the work starts from. */
@@ -3108,6 +3116,8 @@ export interface NoteEvent {
   attempt: number;
   level: "info" | "warning" | "error";
   text: string;
+  /** Whether the agent's text since its last turn does not count: the answer begins again. */
+  beginsAgain?: boolean;
 }
 
 /** The end of a run, exactly one; `delegations/check` adds another after the checks ran again. */

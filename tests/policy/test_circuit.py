@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from understudy.model.config.config_entries import CircuitState
 from understudy.model.delegation.spec import PauseBounds
+from understudy.model.errors import FailureClass
 from understudy.policy import circuit as circuits
 from understudy.policy.circuit import LONGEST_RETRY_SECONDS, Circuit
 from understudy.process.identity import Identity
 
 PROCESSES = [Identity(pid, 1, "boot") for pid in range(1, 5)]
-BOUNDS = PauseBounds(failures=3, pause_minutes=5, longest_pause_minutes=60)
+BOUNDS = PauseBounds(failures=3, outage_pause_seconds=15, pause_minutes=5, longest_pause_minutes=60)
+PASSES = {FailureClass.OVERLOAD, FailureClass.RATE_LIMIT, FailureClass.CRASH, FailureClass.STALL}
 LEGAL = {
     CircuitState.CLOSED: {CircuitState.CLOSED, CircuitState.OPEN},
     CircuitState.OPEN: {CircuitState.OPEN, CircuitState.HALF_OPEN, CircuitState.CLOSED},
@@ -27,9 +29,15 @@ class Circuits(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.circuit = Circuit()
+        self.kind = FailureClass.AUTH
+        self.first_failure = 0.0
         self.now = 1_000_000.0
         self.alive = set(PROCESSES)
         self.running: set[Identity] = set()
+
+    @initialize(kind=st.sampled_from(FailureClass))
+    def fail_in_one_way(self, kind: FailureClass) -> None:
+        self.kind = kind
 
     def change(self, after: Circuit) -> None:
         assert after.state in LEGAL[self.circuit.state]
@@ -62,8 +70,11 @@ class Circuits(RuleBasedStateMachine):
         who = data.draw(st.sampled_from(sorted(self.running, key=lambda one: one.pid)))
         self.running.discard(who)
         before, told = self.circuit, retry is not None and 0 < retry <= LONGEST_RETRY_SECONDS
+        if not before.failures:
+            self.first_failure = self.now
         after = circuits.failed(
             before,
+            self.kind,
             now=self.now,
             message="m",
             bounds=BOUNDS,
@@ -82,7 +93,9 @@ class Circuits(RuleBasedStateMachine):
         elif before.state is CircuitState.HALF_OPEN:
             length = after.until - self.now
             assert after.state is CircuitState.OPEN
-            assert abs(length - min(300 * 2**before.pauses, 3600)) < 0.01
+            outage = max(15, (self.now - self.first_failure) / 4)
+            expected = outage if self.kind in PASSES else 300 * 2**before.pauses
+            assert abs(length - min(expected, 3600)) < 0.01
 
     @precondition(lambda self: self.running)
     @rule(data=st.data(), works=st.booleans())

@@ -38,6 +38,7 @@ from understudy.policy.next_step import (
 NEXT = {
     *("auth_failed", "quota_exhausted", "rate_limited", "overloaded", "connection_failed", "model_not_found"),
     *("tool_missing", "tool_crashed", "tool_no_result", "stream_truncated", "stalled", "timed_out"),
+    *("malformed_output", "empty_output", "context_too_long"),
 }
 """Written out: a new kind of error ends the delegation until someone decides otherwise."""
 RECIPE = Recipe(

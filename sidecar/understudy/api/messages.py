@@ -317,6 +317,8 @@ class TextParams(Strict, kw_only=True):
     input: str | None = None
     """Text to work on."""
     delegator: str | None = None
+    fallback: list[str] | None = None
+    """Those that take over if it fails, in order; absent: as the delegator says."""
     launch: LaunchOverride | None = None
     """Changes of the delegator for this request."""
     limits: Limits | None = None
@@ -332,13 +334,15 @@ class TextResult(Wire, kw_only=True):
     """The whole answer; the request is in the ledger."""
 
     id: str
-    """ID of its line in the ledger."""
+    """ID of its lines in the ledger, one for each attempt."""
     text: str
     delegator: str
+    """The one that answered."""
     model: str
     usage: Usage
+    """Of all attempts."""
     cost_usd: str | None = None
-    """Absent: unknown."""
+    """Of all attempts; absent: unknown."""
     seconds: float
     notes: list[str]
     """Warnings: files that were not sent, limits without effect, retries."""
@@ -628,6 +632,9 @@ class TextNotification(Wire, kw_only=True):
     stream: str
     """The name in the request."""
     text: str
+    restart: bool = False
+    """Whether the answer begins again with this piece, as its server failed or broke off: what came before it does not
+    count."""
 
 
 class ChangedNotification(Wire, kw_only=True):

@@ -46,6 +46,8 @@ class TextParams(msgspec.Struct, frozen=True, kw_only=True):
     force: bool = False
     """Whether an existing target is replaced."""
     delegator: str | None = None
+    fallback: list[str] | None = None
+    """Those that take over; None: as the delegator says."""
     model: str | None = None
     temperature: float | None = None
     limits: Limits | None = None
@@ -59,8 +61,12 @@ class TextAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to a request."""
 
     id: str
-    """Of its line in the ledger."""
+    """Of its lines in the ledger, one for each attempt."""
     text: str
+    delegator: str
+    """The one that answered, with its model and its model server."""
+    model: str
+    model_server: str
     usage: Usage
     cost_usd: str | None
     seconds: float
@@ -80,7 +86,7 @@ class PreparedText(msgspec.Struct, kw_only=True):
     """The unified diff between the target as it was and the answer; empty before there is an answer."""
 
     def answer(self, say: Callable[[str], None], note: Callable[[str], None]) -> TextAnswer:
-        """Send the request; ``say`` gets the text as it arrives, ``note`` gets warnings such as retries.
+        """Send the request; ``say`` gets the text as it arrives, ``note`` gets warnings, also when it begins again.
 
         The target is written after the whole answer has arrived. Raises the errors of the runner, of the target, and
         ``cancelled``.
@@ -96,12 +102,15 @@ class PreparedText(msgspec.Struct, kw_only=True):
                 note(event.text)
 
         asked_by = describe_asker("cli", pid=os.getppid(), cwd=self.folder, environ=os.environ)
-        identifier, outcome = text_request.run(self.request, asked_by, on_event=tell, deliver=self._deliver)
+        answered = text_request.run(self.request, asked_by, on_event=tell, deliver=self._deliver)
         return TextAnswer(
-            id=identifier,
-            text=outcome.text or "",
-            usage=outcome.usage,
-            cost_usd=outcome.cost_usd,
+            id=answered.id,
+            text=answered.text,
+            delegator=answered.by.delegator.name,
+            model=answered.by.delegator.model or "",
+            model_server=answered.by.delegator.model_server or "",
+            usage=answered.usage,
+            cost_usd=answered.cost_usd,
             seconds=time.monotonic() - began,
         )
 
@@ -141,6 +150,7 @@ def prepare(params: TextParams) -> PreparedText:
         corpus=corpus,
         target=None if target is None else target.name,
         delegator=params.delegator,
+        fallback=params.fallback,
         model=params.model,
         temperature=params.temperature,
         limits=params.limits,

@@ -200,7 +200,9 @@ class FailureClass(enum.StrEnum):
     TOOL_MISSING = "tool_missing"
     """Its program is not installed."""
     CRASH = "crash"
-    """Its program or its stream ended without a result."""
+    """Its program or its stream ended without a result, or with one that cannot be read."""
+    TOO_LONG = "too_long"
+    """The prompt does not fit its model's context window."""
     STALL = "stall"
     """Nothing happened within a time limit."""
 
@@ -216,13 +218,16 @@ _FAILURE_CLASSES = {
     ErrorKind.TOOL_CRASHED: FailureClass.CRASH,
     ErrorKind.TOOL_NO_RESULT: FailureClass.CRASH,
     ErrorKind.STREAM_TRUNCATED: FailureClass.CRASH,
+    ErrorKind.MALFORMED_OUTPUT: FailureClass.CRASH,
+    ErrorKind.EMPTY_OUTPUT: FailureClass.CRASH,
+    ErrorKind.CONTEXT_TOO_LONG: FailureClass.TOO_LONG,
     ErrorKind.STALLED: FailureClass.STALL,
     ErrorKind.TIMED_OUT: FailureClass.STALL,
 }
 
 UNBILLED = frozenset(
     {FailureClass.AUTH, FailureClass.QUOTA, FailureClass.RATE_LIMIT, FailureClass.MODEL_MISSING}
-    | {FailureClass.OVERLOAD, FailureClass.TOOL_MISSING}
+    | {FailureClass.OVERLOAD, FailureClass.TOOL_MISSING, FailureClass.TOO_LONG}
 )
 """Failures in which the model did not work: an attempt that ended so and reports no tokens cost nothing."""
 

@@ -151,6 +151,27 @@ def spent_in(attempts: Sequence[Attempt]) -> Spending:
     return sum((Spending.of(attempt.usage, attempt.cost_usd) for attempt in attempts), NOTHING)
 
 
+def together(first: UsageReport, second: UsageReport) -> UsageReport:
+    """Return what two requests used together; the cost only if that of both is known.
+
+    A computed part makes the sum computed.
+    """
+    counts = {name: getattr(first, name) + getattr(second, name) for name in Usage.__struct_fields__}
+    first_usd, second_usd = amount(first.cost_usd), amount(second.cost_usd)
+    estimated = first.estimated or second.estimated
+    if first_usd is None or second_usd is None:
+        return msgspec.structs.replace(
+            second, **counts, cost_usd=None, cost_source="unknown", price_date=None, estimated=estimated
+        )
+    return msgspec.structs.replace(
+        second,
+        **counts,
+        cost_usd=format(first_usd + second_usd, "f"),
+        cost_source=first.cost_source if second.cost_source == "reported" else second.cost_source,
+        estimated=estimated,
+    )
+
+
 def billed(attempts: Sequence[Attempt], failure: ErrorInfo) -> list[Attempt]:
     """Return the attempts that may have cost something: not those that a server refused before its model worked.
 

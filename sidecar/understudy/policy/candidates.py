@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from understudy.model.config.delegators import Limits
+from understudy.model.config.delegators import Delegator, Limits
 from understudy.model.delegation.delegations import Candidate
 
 
@@ -126,11 +126,22 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     """Why it can make no attempt."""
     paused: str | None = None
     """Why others are tried first."""
+    is_probe: bool = False
+    """Whether its attempt shows whether a delegator that was paused works again."""
 
     @property
     def is_free(self) -> bool:
         """Return whether nothing is against it: those after it need not be looked at."""
         return self.refused is None and self.paused is None
+
+
+def why_too_small(delegator: Delegator, overflowed: Iterable[Delegator]) -> str | None:
+    """Return why a delegator gets no prompt that was too long for ``overflowed``; None if it may be long enough."""
+    for other in overflowed:
+        alike = (delegator.tool, delegator.model_server) == (other.tool, other.model_server)
+        if delegator.model == other.model and (alike or delegator.model):
+            return f"it has the same model as {other.name}, for which the prompt is too long"
+    return None
 
 
 class Turn(msgspec.Struct, frozen=True):

@@ -21,11 +21,8 @@ from understudy.model.confinement import Confinement
 from understudy.model.delegation.delegations import PermissionOption, RequestKind, Usage
 from understudy.model.delegation.events import Event
 from understudy.model.relay.relay_tools import RelayTool
+from understudy.policy.patience import Patience
 
-FIRST_EVENT_SECONDS = 300.0
-"""Local models may load for minutes before their first token, and agent CLIs retry silently for as long."""
-IDLE_SECONDS = 600.0
-"""Agents run test suites between two events; ten minutes without an event is a stall."""
 AFTER_RESULT_SECONDS = 30.0
 """Some CLIs never exit after their result; thirty seconds is the usual grace."""
 Emit = Callable[[Event], None]
@@ -152,6 +149,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     """Finds the project's Python on demand; blocks while programs are asked for it."""
     limits: Limits = msgspec.field(default_factory=Limits)
     """The effective limits, including the delegator's own."""
+    patience: Patience = msgspec.field(default_factory=Patience)
+    """What applies where ``limits`` say nothing."""
     program_limits: ProgramLimits = msgspec.field(default_factory=ProgramLimits)
     """The limits of the programs that it starts."""
     tools: list[str] | None = None

@@ -26,8 +26,8 @@ from understudy.journal import delegation_folder
 from understudy.model.config.delegators import Delegator
 sys.stdin.readline()
 root = delegation_folder.state_root()
-pause = start_conditions.admit_attempt(root, Delegator(name="d", tool="generic"), None)
-print("admitted" if pause is None else "refused", flush=True)
+admission = start_conditions.admit_attempt(root, Delegator(name="d", tool="generic"), None)
+print("admitted" if admission.pause is None else "refused", flush=True)
 sys.stdin.readline()
 """
 WAITING = """
@@ -59,9 +59,11 @@ def test_of_several_processes_one_probes(own_home) -> None:
     delegator, root = Delegator(name="d", tool="generic"), delegation_folder.state_root()
     for _ in range(3):
         error = ErrorInfo(ErrorKind.OVERLOADED, "Busy.")
-        start_conditions.attempt_failed(root, delegator, None, error, PauseBounds(pause_minutes=1e-9))
+        start_conditions.attempt_failed(root, delegator, None, error, PauseBounds(outage_pause_seconds=1e-9))
     assert sorted(answers_of(4)) == ["admitted"] + ["refused"] * 3
-    assert start_conditions.admit_attempt(root, delegator, None) is None, "they have ended, so the next one probes"
+    admission = start_conditions.admit_attempt(root, delegator, None)
+    assert admission.pause is None, "they have ended, so the next one probes"
+    assert admission.is_probe
     [pause] = start_conditions.pauses(root, delegator, None)
     assert pause.state is CircuitState.HALF_OPEN
 

@@ -41,7 +41,7 @@ def test_answers_arrive_whole(server, tmp_path, model):
     [
         ("silent", {"total_seconds": 0.3}, "timed_out"),
         ("slow", {"total_seconds": 0.3}, "timed_out"),
-        ("silent", {"first_event_seconds": 0.3}, "timed_out"),
+        ("silent", {"first_event_seconds": 0.3}, "stalled"),
         ("comments", {"idle_seconds": 0.3}, "stalled"),
         ("good", {"max_tokens": 20}, "budget_exhausted"),
         ("cut", {}, "stream_truncated"),

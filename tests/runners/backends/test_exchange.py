@@ -36,7 +36,7 @@ PAUSE = """
 import sys
 from understudy.model.config.delegators import ModelServer
 from understudy.runners.backends import exchange
-exchange.hold(ModelServer(name="theirs", kind="custom", base_url=sys.argv[1]), 1.0)
+exchange.hold(ModelServer(name="theirs", kind="custom", base_url=sys.argv[1]), "good", 1.0)
 """
 
 
@@ -113,16 +113,16 @@ async def test_requests_of_all_processes_wait_together_after_a_refusal(own_home,
     with scripted.ModelServer() as server:
         entry = ModelServer(name="ours", kind="custom", base_url=server.base_url)
         await asyncio.to_thread(subprocess.run, [sys.executable, "-c", PAUSE, server.base_url], check=True)
-        assert 0 < exchange.held_seconds(entry) <= 1.0
+        assert 0 < exchange.held_seconds(entry, "good") <= 1.0
         began = time.time()
-        until = began + exchange.held_seconds(entry)
+        until = began + exchange.held_seconds(entry, "good")
         found = await asyncio.gather(*(outcome_of(model_task(entry, tmp_path)) for _ in range(3)))
         assert all(isinstance(outcome, Outcome) for outcome, _ in found)
         assert time.time() >= until
         notes = [event.text for _, events in found for event in events if isinstance(event, Note)]
         assert len(notes) == 3
         assert all("asked others to wait" in text for text in notes)
-        assert exchange.held_seconds(entry) == 0
+        assert exchange.held_seconds(entry, "good") == 0
 
 
 async def test_a_refusal_is_passed_on_to_other_processes(own_home, tmp_path: Path) -> None:
@@ -133,29 +133,30 @@ async def test_a_refusal_is_passed_on_to_other_processes(own_home, tmp_path: Pat
 
         def emit(event: Event) -> None:
             if isinstance(event, Note) and "Retrying in" in event.text:
-                held.append(exchange.held_seconds(entry))
+                held.append(exchange.held_seconds(entry, "429_ms"))
 
         await Runner(backoff_seconds=5.0).run(model_task(entry, tmp_path, model="429_ms"), emit)
         assert len(held) == 1
         error, _ = await outcome_of(model_task(entry, tmp_path, model="500"), retries=1)
         assert error.kind is ErrorKind.OVERLOADED
-        assert exchange.held_seconds(entry) == 0, "an error of the server is not a limit"
+        assert exchange.held_seconds(entry, "500") == 0, "an error of the server is not a limit"
+        assert exchange.held_seconds(entry, "good") == 0, "a limit is that of one model"
 
 
 def test_a_pause_that_makes_no_sense_holds_nothing(own_home) -> None:
     _ = own_home
     entry = ModelServer(name="ours", kind="custom", base_url="http://127.0.0.1:9/v1")
-    exchange.hold(entry, 30.0)
-    exchange.hold(entry, 1.0)
-    assert exchange.held_seconds(entry) > 25, "the longer one stays"
-    [place] = (own_home / "state").rglob("until")
+    exchange.hold(entry, "good", 30.0)
+    exchange.hold(entry, "good", 1.0)
+    assert exchange.held_seconds(entry, "good") > 25, "the longer one stays"
+    [place] = (own_home / "state").rglob("until-*")
     for content in (b"", b"soon", b"9e99", b"nan", b"-1", b"\xff" * 100):
         place.write_bytes(content)
-        assert exchange.held_seconds(entry) == 0.0
+        assert exchange.held_seconds(entry, "good") == 0.0
     place.unlink()
     place.mkdir()
-    assert exchange.held_seconds(entry) == 0.0
-    exchange.hold(entry, 1.0)
+    assert exchange.held_seconds(entry, "good") == 0.0
+    exchange.hold(entry, "good", 1.0)
 
 
 @pytest.mark.parametrize(("most", "problems"), [(0, 1), (-1, 1), (1001, 1), (1, 0), (1000, 0)])

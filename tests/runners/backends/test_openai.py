@@ -108,9 +108,9 @@ async def test_answers_arrive_whole(server, tmp_path, model):
         ("zero_forever", "stream_truncated"),
         ("stall", "stalled"),
         ("comments", "stalled"),
-        ("slow_loris", "timed_out"),
-        ("silent", "timed_out"),
-        ("silent_comments", "timed_out"),
+        ("slow_loris", "stalled"),
+        ("silent", "stalled"),
+        ("silent_comments", "stalled"),
         ("error_midstream", "overloaded"),
         ("error_200", "overloaded"),
         ("empty", "empty_output"),
@@ -162,7 +162,11 @@ async def test_every_fault_is_its_own_kind(server, tmp_path, model, kind):
     assert "SECRET" not in f"{error.message} {error.hint}"
     assert len(error.message) < 600
     retried = {"zero_forever", "408", "409", "429", "500", "500_text", "503", "529"}
-    expected = 3 if model in retried else 1
+    broken = {"cut", "cut_json", "cut_clean", "reset", "bad_json", "deep_json"} | {
+        "endless_events",
+        "endless_thinking",
+    }
+    expected = 3 if model in retried else 2 if model in broken else 1
     # The server may count a request after the client gave it up.
     await asyncio.to_thread(until, lambda: server.times[model] >= expected)
     assert server.times[model] == expected
@@ -298,7 +302,7 @@ async def test_nobody_listens(server, tmp_path):
     assert not any(isinstance(event, UsageReport) for event in events), "nothing was sent"
 
 
-@pytest.mark.parametrize(("model", "counted"), [("401", False), ("context", False), ("500", True), ("cut", True)])
+@pytest.mark.parametrize(("model", "counted"), [("401", False), ("context", False), ("500", False), ("cut", True)])
 async def test_tokens_are_estimated_only_if_a_model_may_have_read_them(server, tmp_path, model, counted):
     _, events = await ask(a_task(server, model, tmp_path))
     assert any(isinstance(event, UsageReport) for event in events) == counted

@@ -128,7 +128,7 @@ async def test_what_is_no_event_is_no_sign_of_life(tree, scenario):
     limits = Limits(first_event_seconds=0.5 if scenario == "silent" else 3, idle_seconds=60, total_seconds=60)
     error, _ = await delegate(a_task(tree, scenario, limits=limits))
     assert isinstance(error, UnderstudyError)
-    assert error.kind is ErrorKind.TIMED_OUT
+    assert error.kind is ErrorKind.STALLED
     assert ("lines of its output are not events, the first: " in error.message) == (scenario == "noise")
 
 
@@ -224,7 +224,7 @@ async def test_text_output_is_the_answer(tree):
         ("", ErrorKind.EMPTY_OUTPUT, {}),
         ("print('half'); raise SystemExit(2)", ErrorKind.TOOL_CRASHED, {}),
         ("import time; print('half', flush=True); time.sleep(600)", ErrorKind.STALLED, {"idle_seconds": 0.5}),
-        ("import time; time.sleep(600)", ErrorKind.TIMED_OUT, {"first_event_seconds": 0.5}),
+        ("import time; time.sleep(600)", ErrorKind.STALLED, {"first_event_seconds": 0.5}),
     ):
         launch = Launch(command=[sys.executable, "-c", code])
         task = a_task(tree, launch=launch, recipe=ask, limits=msgspec.structs.replace(PATIENT, **limits))

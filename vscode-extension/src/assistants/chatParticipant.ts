@@ -80,6 +80,11 @@ async function ask(
   };
   const live = sidecar.on("understudy/text", (piece) => {
     if (piece.stream !== stream) return;
+    if (piece.restart === true) {
+      reply.markdown(`\n\n*${t("The answer broke off, and begins again:")}*\n\n`); // what is shown stays
+      text = "";
+      shown = 0;
+    }
     text += piece.text;
     const end = text.lastIndexOf("\n") + 1;
     if (end > 0) show(end);

@@ -83,10 +83,10 @@ export class TextRequests implements Disposable {
       }),
     );
     this.#disposables.add(
-      deps.subscriber.on("understudy/text", ({ stream, text }) => {
+      deps.subscriber.on("understudy/text", ({ stream, text, restart }) => {
         const answer = this.#answers.get(stream);
         if (!answer) return;
-        answer.text += text;
+        answer.text = restart === true ? text : answer.text + text;
         answer.timer ??= setTimeout(() => this.#draw(answer), DRAW_MS);
       }),
     );

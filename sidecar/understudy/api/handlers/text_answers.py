@@ -39,12 +39,14 @@ def run(caller: Caller, params: messages.TextParams) -> messages.TextResult:
             pieces.add(event.text)
         elif isinstance(event, events.Note):
             notes.append(event.text)
+            if event.begins_again:
+                pieces.begin_again()
 
     def is_cancelled() -> bool:
         pieces.send()
         return pieces.is_gone or caller.cancelled()
 
-    identifier, outcome = text_request.run(
+    answered = text_request.run(
         prepared,
         caller.asked_by(),
         on_event=tell,
@@ -52,12 +54,12 @@ def run(caller: Caller, params: messages.TextParams) -> messages.TextResult:
         is_cancelled=is_cancelled,
     )
     return messages.TextResult(
-        id=identifier,
-        text=outcome.text or "",
-        delegator=prepared.chosen.delegator.name,
-        model=prepared.chosen.delegator.model or "",
-        usage=outcome.usage,
-        cost_usd=outcome.cost_usd,
+        id=answered.id,
+        text=answered.text,
+        delegator=answered.by.delegator.name,
+        model=answered.by.delegator.model or "",
+        usage=answered.usage,
+        cost_usd=answered.cost_usd,
         seconds=round(time.monotonic() - began, 3),
         notes=notes,
     )
@@ -73,11 +75,19 @@ class _Pieces:
         self._stream = stream
         self._waiting: list[str] = []
         self._next_at = 0.0
+        self._restarts = False
+        """Whether the client must clear what it has, before the next piece."""
+        self._was_sent = False
 
     def add(self, text: str) -> None:
         if self._stream is not None:
             self._waiting.append(text)
             self.send()
+
+    def begin_again(self) -> None:
+        """Drop what has arrived: another answer begins."""
+        self._waiting.clear()
+        self._restarts = self._was_sent
 
     def send(self, *, at_once: bool = False) -> None:
         """Send what has arrived, unless the last piece was sent only just now."""
@@ -88,7 +98,9 @@ class _Pieces:
         self._waiting.clear()
         self._next_at = now + PIECE_SECONDS
         try:
-            self._caller.tell("text", messages.TextNotification(stream=self._stream, text=text))
+            notification = messages.TextNotification(stream=self._stream, text=text, restart=self._restarts)
+            self._restarts, self._was_sent = False, True
+            self._caller.tell("text", notification)
         except OSError:
             self.is_gone = True
 
@@ -117,6 +129,7 @@ def _prepare(caller: Caller, params: messages.TextParams) -> tuple[text_request.
             diagnostics=params.diagnostics,
             subject=_subject(named, corpus),
             delegator=params.delegator,
+            fallback=params.fallback,
             launch=params.launch,
             limits=params.limits,
             bounds=limits,

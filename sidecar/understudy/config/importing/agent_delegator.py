@@ -170,14 +170,19 @@ def _distinct(names: Iterable[str | None]) -> list[str]:
     return list(dict.fromkeys(name for name in names if name is not None))
 
 
+def _pause(minutes: float | None, name: str, draft: Draft) -> None:
+    """Add the length of the first pause, whatever failed."""
+    draft.set("fallback", "pause_minutes", minutes, name)
+    draft.set("fallback", "outage_pause_seconds", None if minutes is None else minutes * 60, name)
+
+
 def _pauses(top: Table, draft: Draft) -> None:
     """Add when agents pause, and how long worktrees are kept."""
-    cooldown = top.table("cooldown")
+    cooldown, hours = top.table("cooldown"), top.number("worktree_ttl_hours")
     if cooldown is not None:
         draft.set("fallback", "failures", cooldown.whole("failure_threshold"), cooldown.name("failure_threshold"))
-        draft.set("fallback", "pause_minutes", cooldown.number("base_minutes"), cooldown.name("base_minutes"))
+        _pause(cooldown.number("base_minutes"), cooldown.name("base_minutes"), draft)
         draft.set("fallback", "longest_pause_minutes", cooldown.number("max_minutes"), cooldown.name("max_minutes"))
         cooldown.end()
-    minutes, hours = top.number("cooldown_minutes"), top.number("worktree_ttl_hours")
-    draft.set("fallback", "pause_minutes", minutes, "cooldown_minutes")
+    _pause(top.number("cooldown_minutes"), "cooldown_minutes", draft)
     draft.set("worktrees", "keep_days", None if hours is None else hours / 24, "worktree_ttl_hours")

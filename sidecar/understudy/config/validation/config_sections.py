@@ -229,7 +229,12 @@ SECTIONS: dict[str, Section] = {
         structure=Fallback,
         who=Who.USER,
         refusal="A workspace cannot say when your delegators take over from each other.",
-        bounds={"failures": _AT_LEAST_ONE, "pause_minutes": _ABOVE_ZERO, "longest_pause_minutes": _ABOVE_ZERO},
+        bounds={
+            "failures": _AT_LEAST_ONE,
+            "outage_pause_seconds": _ABOVE_ZERO,
+            "pause_minutes": _ABOVE_ZERO,
+            "longest_pause_minutes": _ABOVE_ZERO,
+        },
     ),
     "relay": Section(
         structure=RelayBounds,

@@ -236,9 +236,23 @@ class ChainRequest:
 class Chain:
     """What follows the first delegator, and what was left out of it."""
 
-    following: list[SpecCandidate] = field(default_factory=list)
+    chosen: list[tuple[ChosenCandidate, Limits]] = field(default_factory=list)
     left_out: list[Candidate] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def following(self) -> list[SpecCandidate]:
+        """Those that follow, as a delegation runs them."""
+        return [
+            SpecCandidate(
+                delegator=chosen.delegator,
+                model_server=chosen.model_server,
+                tool_definition=chosen.tool_definition,
+                tools=chosen.tools,
+                limits=limits,
+            )
+            for chosen, limits in self.chosen
+        ]
 
 
 def chain_after(request: ChainRequest) -> Chain:
@@ -268,15 +282,7 @@ def chain_after(request: ChainRequest) -> Chain:
                 raise
             return cause_of(error, "delegator", preference.name)
         places.append((chosen.delegator, chosen.model_server))
-        chain.following.append(
-            SpecCandidate(
-                delegator=chosen.delegator,
-                model_server=chosen.model_server,
-                tool_definition=chosen.tool_definition,
-                tools=chosen.tools,
-                limits=limits,
-            )
-        )
+        chain.chosen.append((chosen, limits))
         return None
 
     chain.left_out = candidates.left_out(successors_of(owner.name, names), why_not)

@@ -36,7 +36,7 @@ from understudy.config import findings
 from understudy.files import durable
 from understudy.journal import change_notifications, delegation_folder, groups, reader
 from understudy.journal.writing import dead_workers
-from understudy.model.config.config_entries import Pause
+from understudy.model.config.config_entries import CircuitState, Pause
 from understudy.model.config.delegators import Delegator, EnvReference, Limits, ModelServer
 from understudy.model.delegation.delegations import Delegation, GroupBudget
 from understudy.model.delegation.spec import PauseBounds, RelayBounds, Spec
@@ -61,8 +61,8 @@ KEY_HOLDER_HANGS_SECONDS = 10.0
 _MOST_MESSAGE = 300
 _ByClass = dict[FailureClass, Circuit]
 _NO_PROCESS = identity.Identity(-1, -1, "")
-_NOT_ITS_FAULT = frozenset({ErrorKind.TIMED_OUT})
-"""A limit of one request says nothing about the next one."""
+_NOT_ITS_FAULT = frozenset({ErrorKind.TIMED_OUT, ErrorKind.CONTEXT_TOO_LONG})
+"""A limit of one request, or its size, says nothing about the next one."""
 SUCCEEDED = frozenset({Verdict.ANSWERED, Verdict.VERIFIED, Verdict.UNVERIFIED, Verdict.NO_CHANGES})
 """The verdicts after which a task that waited starts."""
 
@@ -239,16 +239,26 @@ def _place(root: Path, digest: str) -> Path:
     return root / "queue" / "holders" / digest
 
 
-def admit_attempt(state: Path, delegator: Delegator, server: ModelServer | None) -> Pause | None:
-    """Let an attempt of this process begin: return None, or the pause that is against it."""
+@dataclass(frozen=True)
+class Admission:
+    """Whether an attempt of this process may begin."""
+
+    pause: Pause | None = None
+    """What is against it."""
+    is_probe: bool = False
+    """Whether it is the one attempt that shows whether a delegator works again."""
+
+
+def admit_attempt(state: Path, delegator: Delegator, server: ModelServer | None) -> Admission:
+    """Let an attempt of this process begin, unless a pause is against it."""
     me, now = identity.current(), time.time()
     with _changing(state, delegator, server) as by_kind:
         for kind, circuit in by_kind.items():
             if circuits.refuses(circuit, now=now, by=me, alive=identity.alive):
-                return _pause(kind, circuit)
+                return Admission(_pause(kind, circuit))
         for kind, circuit in by_kind.items():
             by_kind[kind] = circuits.admitted(circuit, me)
-    return None
+        return Admission(is_probe=any(one.state is CircuitState.HALF_OPEN for one in by_kind.values()))
 
 
 def attempt_succeeded(state: Path, delegator: Delegator, server: ModelServer | None) -> None:
@@ -269,6 +279,7 @@ def attempt_failed(
         if kind is not None:
             by_kind[kind] = circuits.failed(
                 by_kind.get(kind, Circuit()),
+                kind,
                 now=now,
                 message=" ".join(error.message.split())[:_MOST_MESSAGE],
                 bounds=bounds,

@@ -1,14 +1,16 @@
-"""Plan and run one text recipe in this process: no worker, no git, no worktree. The attempt is in the ledger.
+"""Plan and run one text recipe in this process: no worker, no git, no worktree. Its attempts are in the ledger.
 
 ``prepare`` decides everything and sends nothing; ``run`` sends the request through the runner of delegations, with the
-same limits, retries, keys and redaction.
+same limits, retries, keys and redaction. If a server fails in a way that another one may not, the next delegator of the
+list gets the request from its beginning, with the pauses that delegations and text requests share.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +19,30 @@ import msgspec
 from understudy.config import locality
 from understudy.config.configuration import Configuration
 from understudy.config.loading import loader
+from understudy.config.validation import start_options
 from understudy.config.validation.start_options import limits_for
 from understudy.engine.planning import prompt as prompts
-from understudy.engine.planning.delegator_choice import ChosenCandidate, choose_candidate, without_keys
+from understudy.engine.planning.delegator_choice import (
+    ChainRequest,
+    ChosenCandidate,
+    chain_after,
+    choose_candidate,
+    without_keys,
+)
 from understudy.engine.text_recipes.corpus import Corpus, CorpusLimits
 from understudy.files import user_file
 from understudy.git import repository
 from understudy.journal import delegation_folder, ledger
-from understudy.model.config.delegators import Limits, Recipe, language_of
+from understudy.model.config.delegators import Delegator, Limits, Recipe, language_of
 from understudy.model.delegation import events
 from understudy.model.delegation.delegations import AskedBy, CostSource, LaunchOverride, StartParams, Usage, no_usage
 from understudy.model.delegation.ledger import LedgerEntry
-from understudy.model.errors import ErrorKind, Range, UnderstudyError
+from understudy.model.delegation.spec import PauseBounds
+from understudy.model.errors import ErrorKind, Range, UnderstudyError, class_of
 from understudy.model.wire import timestamp
+from understudy.policy.budget import Budget, Shortage, Spending
+from understudy.policy.candidates import Option, next_turn, why_too_small
+from understudy.policy.patience import Patience, patience
 from understudy.runners.runner import Outcome, Task
 from understudy.secrets import keys
 from understudy.secrets.redaction import Redactor
@@ -47,6 +60,8 @@ class TextRequest(msgspec.Struct, frozen=True, kw_only=True):
     target: str | None = None
     """Name of the file to write, as the prompt has it."""
     delegator: str | None = None
+    fallback: list[str] | None = None
+    """Those that take over, in order; None: as the delegator says."""
     model: str | None = None
     temperature: float | None = None
     launch: LaunchOverride | None = None
@@ -76,6 +91,28 @@ class PreparedRequest(msgspec.Struct, frozen=True, kw_only=True):
     target: str | None
     notes: list[str]
     """Warnings for the user: files that are not sent, limits without effect."""
+    pauses: PauseBounds
+    followers: list[PreparedRequest] = msgspec.field(default_factory=list)
+    """The same request to those that take over, in order."""
+
+    @property
+    def delegator(self) -> Delegator:
+        """The delegator as it will be asked."""
+        return self.chosen.delegator
+
+
+class Answered(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a request."""
+
+    id: str
+    """Of its lines in the ledger, one for each attempt."""
+    text: str
+    by: PreparedRequest
+    """The request that was answered; its delegator need not be the first one."""
+    usage: Usage
+    """Of all attempts."""
+    cost_usd: str | None
+    """Of all attempts; None: that of one of them is not known."""
 
 
 def configured(folder: Path) -> tuple[Path, Configuration]:
@@ -103,17 +140,68 @@ def prepare(request: TextRequest) -> PreparedRequest:
     workspace, configuration = request.configured or configured(request.folder)
     recipe = configuration.require_recipe(request.recipe)
     params = _params(request)
-    chosen = choose_candidate(configuration, recipe, params)
-    if chosen.model_server is None or chosen.delegator.tool is not None:
-        raise _has_tool(chosen, recipe, configuration)
+    chosen = choose_candidate(configuration, recipe, params, with_fallback=True)
+    _require_server(chosen, recipe, configuration)
+    start_options.check_named_fallback(params, chosen.delegator.name)
     params = without_keys(params, chosen.delegator, chosen.model_server)
     held, notes = limits_for(params, chosen.delegator, chosen.supported, configuration.limits)
     if request.keep_fences:
         recipe = msgspec.structs.replace(recipe, returns="text")
-    corpus = request.corpus
-    subjects = [file.name for file in corpus.files if file.name == request.subject]
     if params.range is not None:
-        _require_range(params.range, request.subject, corpus)
+        _require_range(params.range, request.subject, request.corpus)
+    place = _Place(workspace, configuration, recipe)
+    prepared = _prepared(request, place, params, chosen, held)
+    followers, left_out = _followers(request, place, params, prepared)
+    notes = [*notes, *prepared.notes, *left_out]
+    return msgspec.structs.replace(prepared, notes=notes, followers=followers)
+
+
+class _Place(msgspec.Struct, frozen=True):
+    """What all candidates of a request have in common."""
+
+    workspace: Path
+    configuration: Configuration
+    recipe: Recipe
+
+
+def _followers(
+    request: TextRequest, place: _Place, params: StartParams, first: PreparedRequest
+) -> tuple[list[PreparedRequest], list[str]]:
+    """Return the request to each delegator that may take over, and why others may not.
+
+    One that the request names must be usable.
+    """
+    if not (first.delegator.fallback if params.fallback is None else params.fallback):
+        return [], []
+    chain = chain_after(
+        ChainRequest(
+            first=first.chosen,
+            limits=first.limits,
+            configuration=place.configuration,
+            recipe=place.recipe,
+            params=start_options.for_successors(params),
+            workspace=place.workspace,
+        )
+    )
+    followers, notes = [], chain.notes
+    for chosen, limits in chain.chosen:
+        try:
+            _require_server(chosen, place.recipe, place.configuration)
+            followers.append(_prepared(request, place, params, chosen, limits))
+        except UnderstudyError as error:
+            if params.fallback is not None:
+                error.parameter = "fallback"
+                raise
+            notes.append(f"{chosen.delegator.name} does not take over from {first.delegator.name}: {error.message}")
+    return followers, notes
+
+
+def _prepared(
+    request: TextRequest, place: _Place, params: StartParams, chosen: ChosenCandidate, held: Limits
+) -> PreparedRequest:
+    """Return the request to one delegator, with its own prompt."""
+    corpus, configuration, recipe = request.corpus, place.configuration, place.recipe
+    subjects = [file.name for file in corpus.files if file.name == request.subject]
     prompt = prompts.build(
         recipe=recipe,
         params=params,
@@ -143,12 +231,13 @@ def prepare(request: TextRequest) -> PreparedRequest:
         )
     return PreparedRequest(
         recipe=recipe,
-        workspace=workspace,
+        workspace=place.workspace,
         chosen=chosen,
         limits=held,
         prompt=prompt,
         target=request.target,
-        notes=[*notes, *(f"{file.path} is not sent: {file.withheld}." for file in prompt.files if file.withheld)],
+        notes=[f"{file.path} is not sent: {file.withheld}." for file in prompt.files if file.withheld],
+        pauses=configuration.fallback,
     )
 
 
@@ -159,42 +248,180 @@ def run(
     on_event: Callable[[events.Event], None],
     deliver: Callable[[str], None],
     is_cancelled: Callable[[], bool] | None = None,
-) -> tuple[str, Outcome]:
-    """Send the request and hand its answer to ``deliver``; return its ID in the ledger and the outcome.
+) -> Answered:
+    """Send the request and hand its answer to ``deliver``.
 
-    ``on_event`` gets every event while the answer arrives. ``is_cancelled`` is called every 50 ms. The attempt
-    is recorded however it ends, also when ``deliver`` fails; if the ledger cannot be written, a note says so. Raises
-    the errors of the runner and of ``deliver``, and ``cancelled`` when the user stops it.
+    ``on_event`` gets every event while the answer arrives; a note says when it begins again, from the same server or
+    from the next one. ``is_cancelled`` is called every 50 ms. Each attempt is recorded however it ends, also when
+    ``deliver`` fails; if the ledger cannot be written, a note says so. Raises the errors of the runner and of
+    ``deliver``, and ``cancelled`` when the user stops it.
     """
-    attempt = _Attempt(prepared, asked_by)
-    arrived = False
+    sending = _Sending(prepared, asked_by, on_event, is_cancelled)
+    place, failure = 0, None
+    while True:
+        turn = sending.turn(place)
+        if turn is None:
+            raise failure or sending.exhausted()
+        try:
+            return sending.answer(turn, deliver)
+        except UnderstudyError as error:
+            failure, place = error, turn.place + 1
+            if class_of(error.kind) is None or not sending.follows(place):
+                raise
+            sending.hand_over(turn, error)
 
-    def record(failure: ErrorKind | None) -> None:
+
+class _Sending:
+    """One request on its way through its candidates."""
+
+    def __init__(
+        self,
+        prepared: PreparedRequest,
+        asked_by: AskedBy,
+        on_event: Callable[[events.Event], None],
+        is_cancelled: Callable[[], bool] | None,
+    ) -> None:
+        self._candidates = [prepared, *prepared.followers]
+        self._asked_by = asked_by
+        self._on_event = on_event
+        self._is_cancelled = is_cancelled
+        self._id = delegation_folder.new_id()
+        self._began = time.monotonic()
+        self._attempts: list[_Attempt] = []
+        self._overflowed: list[Delegator] = []
+        self._shortage: Shortage | None = None
+
+    def follows(self, place: int) -> bool:
+        """Return whether there is a candidate from this place on."""
+        return place < len(self._candidates)
+
+    def turn(self, start: int) -> Option | None:
+        """Return whose turn it is from this place on; None: no candidate is left, or their limits are used up."""
+        options: list[Option] = []
+        for place, candidate in enumerate(self._candidates[start:], start):
+            options.append(self._option(place, candidate))
+            if options[-1].is_free:
+                break
+        turns = next_turn(options)
+        for text in [*turns.warnings, *turns.remarks]:
+            self._note(text)
+        return turns.next.option if turns.next is not None else None
+
+    def exhausted(self) -> UnderstudyError:
+        """Return the error where not even the first candidate may be asked."""
+        why = self._shortage.why if self._shortage is not None else "no delegator may be asked"
+        return UnderstudyError(ErrorKind.BUDGET_EXHAUSTED, f"The request was not sent: {why}.", hint="Raise the limit.")
+
+    def answer(self, turn: Option, deliver: Callable[[str], None]) -> Answered:
+        """Ask one candidate and deliver its answer."""
+        candidate = self._candidates[turn.place]
+        if turn.limits is not None:
+            candidate = msgspec.structs.replace(candidate, limits=turn.limits)
+        attempt = _Attempt(candidate, self._asked_by, self._id, len(self._attempts) + 1)
+        self._attempts.append(attempt)
+        followed = self.follows(turn.place + 1)
+        bounds = patience(followed=followed, is_probe=turn.is_probe, returns_text=True)
+        arrived = False
+        try:
+            try:
+                outcome = _send(candidate, attempt, bounds, self._on_event, self._is_cancelled)
+            except UnderstudyError as error:
+                self._count(candidate, error)
+                raise
+            attempt.usage, attempt.cost_usd, attempt.estimated = outcome.usage, outcome.cost_usd, outcome.estimated
+            arrived = True
+            self._count(candidate, None)
+            deliver(outcome.text or "")
+        except UnderstudyError as error:
+            self._record(attempt, error.kind)
+            raise
+        except KeyboardInterrupt:
+            self._record(attempt, ErrorKind.CANCELLED)
+            ending = (
+                "The answer may have been written." if arrived else "The request was cancelled; nothing was written."
+            )
+            raise UnderstudyError(ErrorKind.CANCELLED, f"Stopped. {ending}", hint=None) from None
+        self._record(attempt, None)
+        spent = self._spent()
+        return Answered(
+            id=self._id,
+            text=outcome.text or "",
+            by=candidate,
+            usage=_sum_of([one.usage for one in self._attempts]),
+            cost_usd=format(spent.usd, "f") if spent.usd_known else None,
+        )
+
+    def hand_over(self, turn: Option, error: UnderstudyError) -> None:
+        """Say that a candidate failed, and that the next one begins again."""
+        failed = self._candidates[turn.place].delegator
+        if error.kind is ErrorKind.CONTEXT_TOO_LONG:
+            self._overflowed.append(failed)
+        following = self._candidates[turn.place + 1].delegator.name
+        self._note(f"{failed.name} failed: {error.message} {following} takes over.", begins_again=True)
+
+    def _option(self, place: int, candidate: PreparedRequest) -> Option:
+        name = candidate.delegator.name
+        reserved = Budget(candidate.limits).charge(self._spent()).reserve()
+        if isinstance(reserved, Shortage):
+            self._shortage = reserved
+            return Option(place=place, name=name, refused=reserved.why)
+        too_small = why_too_small(candidate.delegator, self._overflowed)
+        if too_small is not None:
+            return Option(place=place, name=name, refused=too_small)
+        limits = msgspec.structs.replace(reserved.left(), total_seconds=reserved.seconds_left)
+        if len(self._candidates) == 1:
+            return Option(place=place, name=name, limits=limits)
+        from understudy.engine.queueing import start_conditions
+
+        admission = start_conditions.Admission()
+        with contextlib.suppress(UnderstudyError):  # a pause that cannot be read keeps no one from working
+            admission = start_conditions.admit_attempt(
+                delegation_folder.state_root(), candidate.delegator, candidate.chosen.model_server
+            )
+        if admission.pause is None:
+            return Option(place=place, name=name, limits=limits, is_probe=admission.is_probe)
+        pause = admission.pause
+        words = pause.failure.replace("_", " ")
+        text = f"{name} is paused until {pause.until} ({words}, {pause.failures} times): {pause.message}"
+        return Option(place=place, name=name, limits=limits, paused=text)
+
+    def _count(self, candidate: PreparedRequest, failure: UnderstudyError | None) -> None:
+        """Record how an attempt ended, for the pauses of its delegator."""
+        if failure is None and len(self._candidates) == 1:
+            return  # the usual request pays nothing for pauses that no one can make use of
+        from understudy.engine.queueing import start_conditions
+
+        state, delegator, server = delegation_folder.state_root(), candidate.delegator, candidate.chosen.model_server
+        with contextlib.suppress(UnderstudyError):
+            if failure is None:
+                start_conditions.attempt_succeeded(state, delegator, server)
+            else:
+                start_conditions.attempt_failed(state, delegator, server, failure.info(), candidate.pauses)
+
+    def _spent(self) -> Spending:
+        """Return what the attempts so far have spent; one that a server refused cost nothing."""
+        spent = (one.spent() for one in self._attempts)
+        return sum(spent, Spending(seconds=time.monotonic() - self._began))
+
+    def _record(self, attempt: _Attempt, failure: ErrorKind | None) -> None:
         # An answer that was paid for is not lost because the disk is full or read-only.
         try:
             attempt.record(failure)
         except UnderstudyError as problem:
-            on_event(events.Note(level="warning", text=f"The request is not in the ledger. {problem.message}"))
+            self._note(f"The request is not in the ledger. {problem.message}")
 
-    try:
-        outcome = _send(prepared, attempt, on_event, is_cancelled)
-        attempt.usage, attempt.cost_usd, attempt.estimated = outcome.usage, outcome.cost_usd, outcome.estimated
-        arrived = True
-        deliver(outcome.text or "")
-    except UnderstudyError as error:
-        record(error.kind)
-        raise
-    except KeyboardInterrupt:
-        record(ErrorKind.CANCELLED)
-        ending = "The answer may have been written." if arrived else "The request was cancelled; nothing was written."
-        raise UnderstudyError(ErrorKind.CANCELLED, f"Stopped. {ending}", hint=None) from None
-    record(None)
-    return attempt.id, outcome
+    def _note(self, text: str, *, begins_again: bool = False) -> None:
+        self._on_event(events.Note(level="warning", text=text, begins_again=begins_again))
+
+
+def _sum_of(usages: Sequence[Usage]) -> Usage:
+    return Usage(**{name: sum(getattr(usage, name) for usage in usages) for name in Usage.__struct_fields__})
 
 
 def _send(
     prepared: PreparedRequest,
     attempt: _Attempt,
+    bounds: Patience,
     on_event: Callable[[events.Event], None],
     is_cancelled: Callable[[], bool] | None,
 ) -> Outcome:
@@ -220,6 +447,7 @@ def _send(
         model_server=server,
         target=prepared.target,
         limits=prepared.limits,
+        patience=bounds,
         key=lambda: key,
     )
     return direct.answer(task, emit, is_cancelled)
@@ -228,8 +456,9 @@ def _send(
 class _Attempt:
     """What the ledger gets."""
 
-    def __init__(self, prepared: PreparedRequest, asked_by: AskedBy) -> None:
-        self.id = delegation_folder.new_id()
+    def __init__(self, prepared: PreparedRequest, asked_by: AskedBy, identifier: str, number: int) -> None:
+        self.id = identifier
+        self._number = number
         self.usage: Usage = no_usage()
         self.cost_usd: str | None = None
         self.estimated = False
@@ -247,6 +476,11 @@ class _Attempt:
             self.cost_usd, self.estimated = event.cost_usd, event.estimated
             self.cost_source, self.price_date = event.cost_source or "unknown", event.price_date
 
+    def spent(self) -> Spending:
+        """Return what it spent; nothing is spent where nothing was used."""
+        unused = self.usage.input_tokens + self.usage.output_tokens == 0
+        return Spending.of(self.usage, self.cost_usd, unknown_is_free=unused)
+
     def record(self, failure: ErrorKind | None) -> None:
         """Append the attempt to the ledger."""
         prepared, delegator = self._prepared, self._prepared.chosen.delegator
@@ -255,7 +489,7 @@ class _Attempt:
             LedgerEntry(
                 at=timestamp(),
                 id=self.id,
-                attempt=1,
+                attempt=self._number,
                 asked_by=self._asked_by,
                 recipe=prepared.recipe.name,
                 language=language_of(subject) if subject else "",
@@ -303,6 +537,7 @@ def _params(request: TextRequest) -> StartParams:
         range=request.range,
         diagnostics=request.diagnostics,
         delegator=request.delegator,
+        fallback=request.fallback,
         limits=request.limits,
         launch=launch,
     )
@@ -322,14 +557,16 @@ def _require_range(selected: Range, subject: str | None, corpus: Corpus) -> None
         )
 
 
-def _has_tool(chosen: ChosenCandidate, recipe: Recipe, configuration: Configuration) -> UnderstudyError:
+def _require_server(chosen: ChosenCandidate, recipe: Recipe, configuration: Configuration) -> None:
+    if chosen.model_server is not None and chosen.delegator.tool is None:
+        return
     name = chosen.delegator.name
     able = [
         entry.delegator.name
         for entry in configuration.delegators.values()
         if entry.delegator.tool is None and entry.delegator.model_server is not None
     ]
-    return UnderstudyError(
+    raise UnderstudyError(
         ErrorKind.CONFIG_INVALID,
         f"The delegator {name!r} runs an agent CLI, and this command sends one request to a model server.",
         hint=f"Name another one with -d, or run: understudy start {recipe.name} -d {name}",

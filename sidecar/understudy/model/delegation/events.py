@@ -309,6 +309,8 @@ class Note(Event, tag="note", kw_only=True):
 
     level: Literal["info", "warning", "error"]
     text: str
+    begins_again: bool = False
+    """Whether the agent's text since its last turn does not count: the answer begins again."""
 
 
 class Finished(Event, tag="finished", kw_only=True):

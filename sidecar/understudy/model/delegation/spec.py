@@ -77,8 +77,12 @@ class PauseBounds(Wire, kw_only=True):
 
     failures: int = 3
     """After how many failures of one kind, one after another, a delegator is paused."""
+    outage_pause_seconds: float = 15.0
+    """The shortest pause of a server or agent that is busy, refuses too many requests, breaks off or says nothing; a
+    pause lasts a quarter of the outage so far, unless the provider says when to try again."""
     pause_minutes: float = 5.0
-    """How long the first pause is, unless the provider says when to try again; each further one is twice as long."""
+    """How long the first pause is where someone must act (a login, an account without credit, a missing model), unless
+    the provider says when to try again; each further one is twice as long."""
     longest_pause_minutes: float = 60.0
     """How long a pause becomes at most."""
 

@@ -26,7 +26,6 @@ from understudy.runners.driver.source import AgentFinished, Background, SourceIt
 from understudy.runners.runner import Emit, Outcome, Task
 from understudy.secrets import Redactor
 
-RETRIES = 2
 BACKOFF_SECONDS = 0.5
 """Before the first retry; doubled up to 8 s."""
 LOOK_SECONDS = 0.05
@@ -69,9 +68,9 @@ def reach(task: Task) -> Reached:
 
 
 def exchange(
-    task: Task, reached: Reached, *, retries: int = RETRIES, backoff_seconds: float = BACKOFF_SECONDS
+    task: Task, reached: Reached, *, retries: int | None = None, backoff_seconds: float = BACKOFF_SECONDS
 ) -> Exchange:
-    """Return the request of a task."""
+    """Return the request of a task; ``retries`` is None for as many as the task allows."""
     dialect = dialect_of(reached.server)
     return Exchange(task, dialect, reached.where, reached.redactor, retries=retries, backoff_seconds=backoff_seconds)
 
@@ -81,7 +80,7 @@ def answer(
     emit: Emit,
     is_cancelled: Callable[[], bool] | None = None,
     *,
-    retries: int = RETRIES,
+    retries: int | None = None,
     backoff_seconds: float = BACKOFF_SECONDS,
 ) -> Outcome:
     """Do ``task``; for the error kinds see ``driver``, ``http_errors``, ``dialects`` and ``file_answers``.
@@ -112,7 +111,7 @@ class _Begun(NamedTuple):
     notes: list[Note]
 
 
-def _begun(task: Task, retries: int, backoff_seconds: float) -> Generator[_Begun | SourceItem, None, None]:
+def _begun(task: Task, retries: int | None, backoff_seconds: float) -> Generator[_Begun | SourceItem, None, None]:
     reached = reach(task)
     sent = exchange(task, reached, retries=retries, backoff_seconds=backoff_seconds)
     answered = sent.answered()

@@ -5,9 +5,11 @@ Connecting may take five seconds. Keep-alive comments are not items, so they do 
 
 A server with a limit gets so many requests at once from all processes of this user together. A slot is a file under
 ``<state>/server-slots`` that is locked while a request runs. The kernel frees it when the process ends, in any way.
-After the server refused a request because there were too many, none is sent before the pause that it asked for is over:
-others would be refused as well, and make it longer. Host and port identify a server, not its name: two entries may mean
-the same server.
+After the server refused a request because there were too many, none for the same model with the same key is sent before
+the pause that it asked for is over: others would be refused as well, and make it longer. Host and port identify a
+server, not its name: two entries may mean the same server.
+
+An answer that breaks off, or of which a part cannot be read, is asked for once more: no part of it was executed.
 """
 
 from __future__ import annotations
@@ -57,6 +59,7 @@ _SHOWN_WAIT_SECONDS = 0.1
 _MOST_RELAXED = 8
 """A server could refuse one value after the other."""
 _REFUSED_BODY_BYTES = 64 << 10
+_MOST_BREAKS = 1
 _UNTIL = "until"
 POLL_SECONDS = 0.25
 """Between two looks for a free slot: nothing announces that another process has freed one."""
@@ -69,6 +72,14 @@ class _Retryable(Exception):  # noqa: N818 - a message to the loop around it, ne
         super().__init__()
         self.error = error
         self.wait_seconds = wait_seconds
+
+
+class _Broken(Exception):  # noqa: N818 - a message to the loop around it, never seen outside
+    """The answer broke off, or a part of it cannot be read."""
+
+    def __init__(self, error: UnderstudyError) -> None:
+        super().__init__()
+        self.error = error
 
 
 class _Relaxed(Exception):  # noqa: N818 - a message to the loop around it, never seen outside
@@ -97,7 +108,7 @@ class Exchange:
         where: http_client.Endpoint,
         redactor: Redactor,
         *,
-        retries: int,
+        retries: int | None,
         backoff_seconds: float,
     ) -> None:
         """Prepare the request; ``answered`` sends it."""
@@ -107,7 +118,8 @@ class Exchange:
         self._dialect = dialect
         self._where = where
         self._line = http_client.Line()
-        self._retries = retries
+        self._retries = task.patience.retries if retries is None else retries
+        self._longest_wait = task.patience.longest_wait_seconds
         self._backoff = backoff_seconds
         system = file_answers.instructions(task.recipe, target=task.target)
         self.body = dialect.body(task, system)
@@ -118,6 +130,8 @@ class Exchange:
         """How often the request was sent again without an option."""
         self._unreported = False
         """Whether a request was sent whose usage has not been reported."""
+        self._spent: UsageReport | None = None
+        """What broken answers to the same request used."""
 
     def end(self) -> None:
         """End it from another thread: what it waits for fails at once, and nothing more is sent."""
@@ -129,11 +143,12 @@ class Exchange:
         ``answer`` has the whole answer. Raises if it cannot be used, and ``ToolsRefused``.
         """
         self._line = http_client.Line()  # now, so that it can be ended before it begins
+        self._spent = None
         return self._answered()
 
     def _answered(self) -> Generator[SourceItem, None, None]:
         with http_client.client(self._where) as client:
-            tries = 0
+            tries, breaks = 0, 0
             while True:
                 self.answer = self._dialect.answer(self._where.name, self.redactor)
                 self.answer.tools_offered = "tools" in self.body
@@ -141,6 +156,14 @@ class Exchange:
                 try:
                     yield from self._in_turn(client)
                     break
+                except _Broken as broken:
+                    breaks += 1
+                    if breaks > _MOST_BREAKS or self._retries == 0:
+                        raise broken.error from None
+                    self._spent, self._unreported = self._used(), False
+                    reason = strip_controls(broken.error.message)
+                    yield Note(level="warning", text=f"{reason} The answer begins again.", begins_again=True)
+                    yield Retrying(after_seconds=0.0)
                 except _Relaxed as refused:
                     self._relaxed += 1
                     if refused.args:
@@ -150,7 +173,7 @@ class Exchange:
                     seconds = self._pause(again, tries)
                     limited = again.error.kind is ErrorKind.RATE_LIMITED or again.wait_seconds is not None
                     if self._server is not None and limited:
-                        hold(self._server, seconds)
+                        hold(self._server, self._model, seconds)
                     reason = strip_controls(again.error.message)
                     text = f"{reason} Retrying in {seconds:.1f} s ({tries} of {self._retries})."
                     yield Note(level="warning", text=text)
@@ -173,21 +196,27 @@ class Exchange:
         return text
 
     def usage(self) -> Sequence[UsageReport]:
-        """Return the usage of a request that was sent, unless it has been reported."""
+        """Return the usage of a request that was sent, with that of its broken answers, unless it has been reported."""
+        used = self._used()
+        self._unreported, self._spent = False, None
+        return [used] if used is not None else []
+
+    def _used(self) -> UsageReport | None:
+        """Return what was used and has not been reported; None: nothing."""
         if not self._unreported:
-            return []
-        self._unreported = False
+            return self._spent
         usage, estimated = self.answer.usage(self.prompt)
         counts = msgspec.structs.asdict(usage)
         report = UsageReport(**counts, cost_usd=self.answer.cost_usd, estimated=estimated)
-        return [budget.priced(report, self._server, self._model)]
+        priced = budget.priced(report, self._server, self._model)
+        return priced if self._spent is None else budget.together(self._spent, priced)
 
     def _pause(self, again: _Retryable, tries: int) -> float:
         """Return the seconds to wait before the next try; raise when no try is left."""
         asked = again.wait_seconds
         if tries > self._retries:
             raise again.error
-        if asked is not None and asked > http_errors.MAX_WAIT_SECONDS:
+        if asked is not None and asked > self._longest_wait:
             raise UnderstudyError(
                 again.error.kind,
                 f"{again.error.message} It asks to wait {asked:.0f} s.",
@@ -203,14 +232,21 @@ class Exchange:
     def _in_turn(self, client: httpx.Client) -> Iterator[SourceItem]:
         """Send the request once, when the server has a free slot; waiting is bounded by the total time only."""
         server = self._server
-        left = held_seconds(server) if server is not None else 0.0
+        left = held_seconds(server, self._model) if server is not None else 0.0
+        if left > self._longest_wait:
+            raise UnderstudyError(
+                ErrorKind.RATE_LIMITED,
+                f"{self.subject} asked others to wait for {left:.0f} s more.",
+                hint="Retry after that time, or choose another delegator.",
+                retry_at=retry_time(time.time() + left),
+            )
         if left > _SHOWN_WAIT_SECONDS:  # not what is left of this attempt's own pause
             yield Note(level="info", text=f"{self.subject} asked others to wait; waiting {left:.1f} s.")
         while server is not None and left > 0:
             seconds = spread(left)
             yield Retrying(after_seconds=seconds)
             self._line.pause(seconds)
-            left = held_seconds(server)
+            left = held_seconds(server, self._model)
         if server is None or server.max_concurrent is None:
             slot = None
         else:
@@ -249,8 +285,8 @@ class Exchange:
                 with suppress(httpx.HTTPError, OSError):
                     response.close()
         except (httpx.HTTPError, httpx.StreamError, OSError) as error:
-            if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
-                self._unreported = False  # nothing was sent
+            if not self.answer.events:
+                self._unreported = False  # no request was sent, or no part of an answer came
             if not self.answer.ended:
                 raise self._broken(error) from None
 
@@ -264,8 +300,7 @@ class Exchange:
                 hint="Disable compression for this path in the proxy in front of it.",
             )
         if status != 200:
-            if 400 <= status < 500:
-                self._unreported = False  # no model read a request that was refused
+            self._unreported = False  # no model read a request that was refused
             self._refuse(status, headers, _body(response, _REFUSED_BODY_BYTES))
         kind = headers.get("content-type", "").split(";")[0].strip().lower()
         if kind in {"text/html", "application/xhtml+xml"} or kind.startswith(("image/", "application/json")):
@@ -297,11 +332,11 @@ class Exchange:
             last_call.cancel()
         for data in decoder.end():
             # Without the final empty line the event may be cut off, so its content proves nothing.
-            try:
+            with suppress(_Broken):
                 yield from self._take(data)
-            except UnderstudyError as error:
-                if error.kind is not ErrorKind.MALFORMED_OUTPUT:
-                    raise
+        failure = self.answer.failure()
+        if failure is not None and failure.kind is ErrorKind.STREAM_TRUNCATED and self.answer.events:
+            raise _Broken(failure)
         if not self.answer.ended and self.answer.events == 0:
             empty = UnderstudyError(ErrorKind.STREAM_TRUNCATED, f"{self.subject} sent an empty answer.", hint="Retry.")
             raise _Retryable(self.answer.failure() or empty)
@@ -314,6 +349,8 @@ class Exchange:
         except UnderstudyError as error:
             if before == 0 and error.kind in {ErrorKind.RATE_LIMITED, ErrorKind.OVERLOADED}:
                 raise _Retryable(error) from None
+            if error.kind is ErrorKind.MALFORMED_OUTPUT:
+                raise _Broken(error) from None
             raise
         return events or ([] if had_ended else [Heartbeat()])
 
@@ -355,9 +392,8 @@ class Exchange:
 
         reason = http_errors.reason_of(error, self.redactor.redact)
         if self.answer.events:
-            return UnderstudyError(
-                ErrorKind.STREAM_TRUNCATED, f"{self.subject} closed the connection mid-answer: {reason}.", hint="Retry."
-            )
+            text = f"{self.subject} closed the connection mid-answer: {reason}."
+            return _Broken(UnderstudyError(ErrorKind.STREAM_TRUNCATED, text, hint="Retry."))
         if isinstance(error, httpx.ProtocolError) and "disconnected" not in reason and "closed" not in reason:
             return UnderstudyError(
                 ErrorKind.MALFORMED_OUTPUT,
@@ -424,25 +460,31 @@ def spread(seconds: float) -> float:
     return seconds * random.uniform(1.0, 1.2) + random.uniform(0.0, 0.2)  # noqa: S311
 
 
-def hold(server: ModelServer, seconds: float) -> None:
-    """Let no request to ``server`` begin for ``seconds``, in any process; a longer pause that was set before stays."""
+def hold(server: ModelServer, model: str, seconds: float) -> None:
+    """Let no request for ``model`` begin for ``seconds``, in any process; a longer pause that was set before stays."""
     seconds = min(seconds, MAX_WAIT_SECONDS)
-    if seconds <= held_seconds(server):
+    if seconds <= held_seconds(server, model):
         return
-    place = _folder(server) / _UNTIL
+    place = _hold_file(server, model)
     with contextlib.suppress(OSError, UnderstudyError):  # then only this process waits
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         durable.replace(place, f"{time.time() + seconds:.3f}".encode())
 
 
-def held_seconds(server: ModelServer) -> float:
-    """Return how long no request to ``server`` may begin."""
+def held_seconds(server: ModelServer, model: str) -> float:
+    """Return how long no request for ``model`` may begin."""
     try:
-        until = float(durable.read_whole(_folder(server) / _UNTIL, 64))
+        until = float(durable.read_whole(_hold_file(server, model), 64))
     except (OSError, UnderstudyError, ValueError):
         return 0.0
     left = until - time.time()
     return left if 0 < left <= MAX_WAIT_SECONDS else 0.0
+
+
+def _hold_file(server: ModelServer, model: str) -> Path:
+    """Return where the end of a pause is: a provider's limits are those of one model and one key."""
+    limited = hashlib.sha256(msgspec.json.encode([model, server.api_key])).hexdigest()[:16]
+    return _folder(server) / f"{_UNTIL}-{limited}"
 
 
 def _folder(server: ModelServer) -> Path:

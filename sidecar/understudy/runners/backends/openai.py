@@ -19,8 +19,8 @@ class Runner:
 
     capabilities = CAPABILITIES
 
-    def __init__(self, *, retries: int = direct.RETRIES, backoff_seconds: float = direct.BACKOFF_SECONDS) -> None:
-        """Retry up to ``retries`` times, first after ``backoff_seconds``, doubling up to 8 s."""
+    def __init__(self, *, retries: int | None = None, backoff_seconds: float = direct.BACKOFF_SECONDS) -> None:
+        """Retry so often (None: as the task says), first after ``backoff_seconds``, doubling up to 8 s."""
         self._retries = retries
         self._backoff = backoff_seconds
 

@@ -34,7 +34,7 @@ from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.text.sanitize import strip_controls, strip_controls_json
 from understudy.policy.budget import COST, Budget, Spending, estimate_tokens, estimate_tokens_of, priced
 from understudy.runners.driver.source import AgentFinished, Heartbeat, Retrying, SourceItem, Unrecognized
-from understudy.runners.runner import AFTER_RESULT_SECONDS, FIRST_EVENT_SECONDS, IDLE_SECONDS, Emit, Outcome, Task
+from understudy.runners.runner import AFTER_RESULT_SECONDS, Emit, Outcome, Task
 from understudy.secrets import Redactor, keys
 
 MAX_EMITTED_CHARACTERS = 64 << 20
@@ -86,8 +86,8 @@ class Attempt:
         self._subject = subject
         self._redactor = redactor
         limits = task.limits
-        self._first = limits.first_event_seconds or FIRST_EVENT_SECONDS
-        self._idle = limits.idle_seconds or IDLE_SECONDS
+        self._first = limits.first_event_seconds or task.patience.first_event_seconds
+        self._idle = limits.idle_seconds or task.patience.idle_seconds
         self._after_result = limits.after_result_seconds or AFTER_RESULT_SECONDS
         self._answer = redactor.text_stream()
         self._thought = redactor.text_stream()
@@ -181,9 +181,16 @@ class Attempt:
                 self._think(self._thought.feed(event.text))
             self._check_estimate()
             return
+        if isinstance(event, Note) and event.begins_again:
+            self._forget_answer()
         self.report(event)
         if isinstance(event, UsageReport) and (used := self._usage) is not None:
             self._charge(Spending.of(used, used.cost_usd))
+
+    def _forget_answer(self) -> None:
+        """Pass on what was held back, and let none of it be part of the answer."""
+        self.flush()
+        self._parts, self._text_characters = [], 0
 
     def report(self, event: Event) -> None:
         """Clean an event and pass it on."""
@@ -311,7 +318,7 @@ class Attempt:
             return self._failure(msgspec.structs.replace(self._retried, message=message))
         if self._items == 0 and self._first != self._idle:
             return UnderstudyError(
-                ErrorKind.TIMED_OUT,
+                ErrorKind.STALLED,
                 f"{who} sent no event within {self._first:g} s (`first_event_seconds`).{self._unread()}",
                 hint="Raise the limit if it starts slowly or loads a model; it may be waiting for a login.",
             )

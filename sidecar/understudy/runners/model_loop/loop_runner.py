@@ -28,8 +28,8 @@ class Runner:
 
     capabilities = CAPABILITIES
 
-    def __init__(self, *, retries: int = direct.RETRIES, backoff_seconds: float = direct.BACKOFF_SECONDS) -> None:
-        """Retry each request up to ``retries`` times, first after ``backoff_seconds``, doubling up to 8 s."""
+    def __init__(self, *, retries: int | None = None, backoff_seconds: float = direct.BACKOFF_SECONDS) -> None:
+        """Retry each request so often (None: as the task says), first after ``backoff_seconds``, doubling up to 8 s."""
         self._retries = retries
         self._backoff = backoff_seconds
 

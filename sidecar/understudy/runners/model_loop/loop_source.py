@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from understudy.model.delegation.delegations import CostSource
 from understudy.model.delegation.events import AgentStarted, Event, Note, Session, ToolCall, ToolResult, UsageReport
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.policy import budget
 from understudy.runners.backends.content.tool_calls import CallResult, RequestedCall, ToolSpec
 from understudy.runners.backends.dialects import Answer, Dialect
 from understudy.runners.backends.exchange import Exchange, ToolsRefused
@@ -24,7 +24,7 @@ from understudy.runners.driver.source import AgentFinished, Heartbeat, MessageTa
 from understudy.runners.model_loop import edit_blocks, instructions
 from understudy.runners.model_loop.file_tools import ToolError
 from understudy.runners.model_loop.toolbox import Toolbox
-from understudy.runners.runner import FIRST_EVENT_SECONDS, Message, Task
+from understudy.runners.runner import Message, Task
 
 DEFAULT_TURNS = 15
 MAX_TURNS = 40
@@ -85,7 +85,6 @@ class LoopSource(ExchangeSource):
         self._checkpoint_seconds = 0.0
         self._checkpoint_at = float("-inf")
         self._total: UsageReport | None = None
-        self._priced = True
         self._called = 0
         self._cut_turns = 0
         """How many turns, one after another, reached the output limit."""
@@ -161,7 +160,8 @@ class LoopSource(ExchangeSource):
             self._exchange.prompt = self._conversation.text
             if not first:
                 # A local model may read the whole conversation again before its first word.
-                yield Heartbeat(grace_seconds=self._task.limits.first_event_seconds or FIRST_EVENT_SECONDS)
+                first_event_seconds = self._task.limits.first_event_seconds or self._task.patience.first_event_seconds
+                yield Heartbeat(grace_seconds=first_event_seconds)
             try:
                 async with aclosing(self._answered()) as items:  # type: ignore[type-var]
                     async for item in items:
@@ -318,29 +318,10 @@ class LoopSource(ExchangeSource):
     def _summed(self, report: UsageReport) -> UsageReport:
         """Return what all turns so far have used; a cost only if each of them has one."""
         answer = self._exchange.answer
-        self._total = self._sum(report, self._called + (len(answer.calls()) if answer.tools_offered else 0))
+        called = self._called + (len(answer.calls()) if answer.tools_offered else 0)
+        total = report if self._total is None else budget.together(self._total, report)
+        self._total = msgspec.structs.replace(total, tool_calls=called)
         return msgspec.structs.replace(self._total)
-
-    def _sum(self, report: UsageReport, called: int) -> UsageReport:
-        before = self._total
-        self._priced = self._priced and report.cost_usd is not None
-        if before is None:
-            return msgspec.structs.replace(report, tool_calls=called)
-        counts = {
-            name: getattr(before, name) + getattr(report, name)
-            for name in ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
-        }
-        return msgspec.structs.replace(
-            report,
-            **counts,
-            reasoning_tokens=before.reasoning_tokens + report.reasoning_tokens,
-            turns=before.turns + report.turns,
-            tool_calls=called,
-            cost_usd=_added(before.cost_usd, report.cost_usd) if self._priced else None,
-            cost_source=_source_of(before, report) if self._priced else "unknown",
-            price_date=report.price_date if self._priced else None,
-            estimated=before.estimated or report.estimated,
-        )
 
 
 def _title(call: RequestedCall) -> str:
@@ -348,19 +329,6 @@ def _title(call: RequestedCall) -> str:
     main = call.arguments.get("command") or call.arguments.get("path") or call.arguments.get("text") or ""
     line = " ".join(str(main).split())
     return f"{call.name} {line}".strip()[:_TITLE_CHARACTERS]
-
-
-def _added(first: str | None, second: str | None) -> str | None:
-    from decimal import Decimal
-
-    if first is None or second is None:
-        return None
-    return format(Decimal(first) + Decimal(second), "f")
-
-
-def _source_of(first: UsageReport, second: UsageReport) -> CostSource | None:
-    """Return the source of a sum: a computed part makes the sum computed."""
-    return first.cost_source if second.cost_source == "reported" else second.cost_source
 
 
 def _nothing(text: str) -> tuple[AgentFinished, Sequence[Event]]:

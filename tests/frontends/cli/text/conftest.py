@@ -41,7 +41,7 @@ class Served:
     top: Path
     server: ModelServer
 
-    def on(self, model: str, **more: str) -> str:
+    def on(self, model: str, **more: Any) -> str:
         """Write a delegator on this model; return its name."""
         folder = locations.user_folder() / "delegators"
         folder.mkdir(parents=True, exist_ok=True)

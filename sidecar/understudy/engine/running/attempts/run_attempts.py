@@ -19,19 +19,20 @@ import msgspec
 
 from understudy.engine.planning.prompt import tokens_of
 from understudy.engine.queueing import launcher, start_conditions
+from understudy.engine.queueing.start_conditions import Admission
 from understudy.engine.running import preparation
 from understudy.engine.running.attempts.agent_conversation import Conversation, UserMessages
 from understudy.engine.running.run_context import RunContext
 from understudy.engine.running.user_requests import PermissionRequests
 from understudy.files import durable
 from understudy.journal.writing.writer import Writer
-from understudy.model.config.config_entries import Pause
 from understudy.model.config.delegators import Delegator, Limits
 from understudy.model.delegation import events
 from understudy.model.delegation.spec import Spec, SpecCandidate
 from understudy.model.errors import ErrorKind, UnderstudyError, scope_of
 from understudy.policy.budget import Budget, Shortage, Spending, billed, spent_in
-from understudy.policy.candidates import Option, Turn, next_turn
+from understudy.policy.candidates import Option, Turn, next_turn, why_too_small
+from understudy.policy.patience import Patience
 from understudy.runners.runner import Emit, McpServer, Outcome, Relay, Task, runner_for
 from understudy.secrets import keys
 from understudy.secrets.redaction import Redactor
@@ -53,6 +54,8 @@ class Order:
     candidate: SpecCandidate
     reason: str
     """Why it is made."""
+    patience: Patience
+    """How long its model server is waited for."""
     request: str | None = None
     """What is asked for besides the task, by Understudy itself; meanwhile the user can say nothing."""
 
@@ -180,6 +183,7 @@ class SingleAttempt:
             target=preparation.target_of(spec),
             interpreter=None if worktree is None else partial(preparation.interpreter_of, spec, folder, worktree),
             limits=msgspec.structs.replace(candidate.limits, total_seconds=self._budget.of(candidate).seconds_left),
+            patience=order.patience,
             program_limits=spec.program_limits,
             tools=candidate.tools,
             session_id=self._conversation.session(candidate),
@@ -230,6 +234,8 @@ class CandidateChoice:
         self._budget = budget
         self._without_program: list[Delegator] = []
         """Those whose program was not found in this run."""
+        self._overflowed: list[Delegator] = []
+        """Those for which the prompt was too long."""
 
     async def choose(self, start: int, failure: UnderstudyError | None) -> Turn | None:
         """Return whose turn it is from ``start`` on, and tell the user about those that are left out.
@@ -258,10 +264,14 @@ class CandidateChoice:
         for other in self._without_program:
             if _starts_alike(other, candidate.delegator):
                 return Option(place=place, name=name, refused=f"it needs the program that {other.name} did not find")
+        too_small = why_too_small(candidate.delegator, self._overflowed)
+        if too_small is not None:
+            return Option(place=place, name=name, refused=too_small)
         limits = reserved.left()
-        pause = await self._pause_of(candidate)
+        admission = await self._admission_of(candidate)
+        pause = admission.pause
         if pause is None:
-            return Option(place=place, name=name, limits=limits)
+            return Option(place=place, name=name, limits=limits, is_probe=admission.is_probe)
         words = pause.failure.replace("_", " ")
         text = f"{name} is paused until {pause.until} ({words}, {pause.failures} times): {pause.message}"
         return Option(place=place, name=name, limits=limits, paused=text)
@@ -271,6 +281,8 @@ class CandidateChoice:
         run, delegator, server = self._run, candidate.delegator, candidate.model_server
         if failure is not None and failure.kind is ErrorKind.TOOL_MISSING:
             self._without_program.append(delegator)
+        if failure is not None and failure.kind is ErrorKind.CONTEXT_TOO_LONG:
+            self._overflowed.append(delegator)
         with contextlib.suppress(UnderstudyError):
             if failure is None:
                 await run.in_thread(start_conditions.attempt_succeeded, run.state, delegator, server)
@@ -280,13 +292,13 @@ class CandidateChoice:
                     start_conditions.attempt_failed, run.state, delegator, server, failure.info(), bounds
                 )
 
-    async def _pause_of(self, candidate: SpecCandidate) -> Pause | None:
-        """Let an attempt begin, which may be the probe of a candidate that was paused; return what is against it."""
+    async def _admission_of(self, candidate: SpecCandidate) -> Admission:
+        """Let an attempt begin, which may be the probe of a candidate that was paused, unless a pause is against it."""
         with contextlib.suppress(UnderstudyError):  # a pause that cannot be read keeps no one from working
             return await self._run.in_thread(
                 start_conditions.admit_attempt, self._run.state, candidate.delegator, candidate.model_server
             )
-        return None
+        return Admission()
 
 
 def _starts_alike(first: Delegator, second: Delegator) -> bool:
@@ -416,7 +428,13 @@ class Attempts:
         return await self._choice.choose(start, self.failure)
 
     async def make(
-        self, candidate: SpecCandidate, limits: Limits | None, reason: str, request: str | None = None
+        self,
+        candidate: SpecCandidate,
+        limits: Limits | None,
+        reason: str,
+        request: str | None = None,
+        *,
+        patience: Patience,
     ) -> None:
         """Make one attempt, within ``limits``: afterwards exactly one of ``outcome`` and ``failure`` is set.
 
@@ -425,7 +443,7 @@ class Attempts:
         self.number += 1
         if limits is not None:
             candidate = msgspec.structs.replace(candidate, limits=limits)
-        order = Order(number=self.number, candidate=candidate, reason=reason, request=request)
+        order = Order(number=self.number, candidate=candidate, reason=reason, patience=patience, request=request)
         start_commit = self._checkpoints.start_commit
         self.outcome = self.failure = self._checkpoints.commit = None
         self._single.announce(order, start_commit)

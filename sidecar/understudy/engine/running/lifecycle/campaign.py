@@ -44,6 +44,7 @@ from understudy.policy.next_step import (
     Unheard,
     failing_checks,
 )
+from understudy.policy.patience import Patience, patience
 from understudy.runners.runner import Outcome
 
 if TYPE_CHECKING:  # what judges a result is imported when there is one
@@ -132,9 +133,19 @@ class Campaign:
         self._is_collected = False
         limits = self._attempts.budget(self._candidate).left()
         request = self._request_of(step) if isinstance(step, SendBack) and step.improves else None
-        await self._attempts.make(self._candidate, limits, reason, request)
+        await self._attempts.make(self._candidate, limits, reason, request, patience=self._patience())
         if self._trial is None:
             self.failure = self._attempts.failure
+
+    def _patience(self) -> Patience:
+        """Return how long the model server of the next attempt is waited for; an agent waits for its own."""
+        if self._candidate.delegator.tool is not None:
+            return Patience()
+        return patience(
+            followed=self._next_place < len(self._run.spec.candidates),
+            is_probe=self._turn.option.is_probe,
+            returns_text=self._run.spec.recipe.returns == "text",
+        )
 
     async def _collect(self, step: Step) -> None:
         """Collect what the agent made, unless it failed, or must hear more before."""

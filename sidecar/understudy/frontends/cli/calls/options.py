@@ -44,6 +44,14 @@ LIMITS: tuple[tuple[str, type, str], ...] = (
 )
 
 
+def fallback(arguments: Mapping[str, Any]) -> list[str] | None:
+    """Return those that take over, as ``--fallback`` and ``--no-fallback`` say; None where neither is given."""
+    names = list(arguments["fallback"])
+    if names and arguments["no_fallback"]:
+        raise click.UsageError("--fallback and --no-fallback exclude each other.")
+    return names if names or arguments["no_fallback"] else None
+
+
 def words_or_stdin(words: tuple[str, ...]) -> str:
     """Return the words of a command line as a text; ``-`` reads it from stdin."""
     return stdin() if words == ("-",) else " ".join(words)

@@ -237,12 +237,10 @@ def _without_delegator(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _fallback(arguments: dict[str, Any]) -> list[str] | None:
-    names = list(arguments["fallback"])
-    if names and arguments["no_fallback"]:
-        raise click.UsageError("--fallback and --no-fallback exclude each other.")
+    names = options.fallback(arguments)
     if names and len(arguments["delegators"]) > 1:
         raise click.UsageError("--fallback is for one delegator; several -d do the same task each.")
-    return names if names or arguments["no_fallback"] else None
+    return names
 
 
 def _range(text: str | None) -> dict[str, Any] | None:

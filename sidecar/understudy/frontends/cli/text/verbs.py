@@ -26,9 +26,29 @@ _common = options.all_of(
         shell_complete=options.complete_delegators,
         help="The delegator (default: chosen by the configuration).",
     ),
+    click.option(
+        "--fallback",
+        multiple=True,
+        metavar="NAME",
+        shell_complete=options.complete_delegators,
+        help="The delegator that takes over if this one fails; may be repeated (default: its own list).",
+    ),
+    click.option("--no-fallback", is_flag=True, help="Let no other delegator take over."),
     click.option("--model", metavar="ID", help="Use this model of the delegator's model server."),
     click.option("--temperature", type=float, metavar="N", help="Use this temperature."),
     click.option("--total-seconds", type=float, metavar="N", help="Limit the duration, retries included."),
+    click.option(
+        "--first-event-seconds",
+        type=float,
+        metavar="N",
+        help="Wait so long for the first word (default: 15 where another delegator can take over, else 300).",
+    ),
+    click.option(
+        "--idle-seconds",
+        type=float,
+        metavar="N",
+        help="Wait so long for the next word (default: 30 where another delegator can take over, else 600).",
+    ),
     click.option("--max-output-tokens", type=int, metavar="N", help="Limit the tokens that the model writes."),
     click.option("--max-tokens", type=int, metavar="N", help="Limit the tokens read and written."),
     click.option("--max-file-bytes", type=click.IntRange(1), metavar="N", help="Limit the bytes of one file."),
@@ -156,6 +176,7 @@ def _answer(command: str, arguments: dict[str, Any], params: dict[str, Any], fac
             recipe=command,
             read_stdin=sys.stdin.buffer.read,
             delegator=arguments["delegator"],
+            fallback=options.fallback(arguments),
             model=arguments["model"],
             temperature=arguments["temperature"],
             limits=_limits(arguments),
@@ -192,6 +213,7 @@ def _answer(command: str, arguments: dict[str, Any], params: dict[str, Any], fac
         if is_live and (streamed.in_line or _is_stop(error)):
             click.echo()  # the message begins on a line of its own
         raise
+    facts |= {"model": answer.model, "profile": answer.delegator, "backend": answer.model_server}
     if arguments["json_"]:
         more = {"diff": prepared.difference} if arguments.get("diff") else {}
         envelope.success(command, {**facts, **more}, answer)
@@ -214,7 +236,7 @@ def _report(difference: str, params: dict[str, Any]) -> None:
 
 
 def _limits(arguments: dict[str, Any]) -> Any:
-    names = ("total_seconds", "max_output_tokens", "max_tokens")
+    names = ("total_seconds", "first_event_seconds", "idle_seconds", "max_output_tokens", "max_tokens")
     limits = {name: arguments[name] for name in names if arguments[name] is not None}
     return Limits(**limits) if limits else None
 
