@@ -139,15 +139,25 @@ SURVIVED, KILLED, PENDING = MutantStatus.SURVIVED, MutantStatus.KILLED, MutantSt
 
 def mutants(**statuses: MutantStatus) -> Any:
     judged = [
-        SimpleNamespace(id=name, status=status, path="a.py", line=1, before="x", after="y")
+        SimpleNamespace(
+            id=name,
+            status=status,
+            path="a.py",
+            line=1,
+            before="x",
+            after="y",
+            killed_by=[f"test_{name}"] if status is KILLED else [],
+        )
         for name, status in statuses.items()
     ]
-    return SimpleNamespace(seconds=1.0, why="", judged=judged, result=SimpleNamespace(unfinished="the time was over"))
+    result = SimpleNamespace(unfinished="the time was over")
+    return SimpleNamespace(seconds=1.0, why="", judged=judged, recorded=None, result=result)
 
 
-async def compared(monkeypatch: pytest.MonkeyPatch, **answers: list[Any]) -> LostKills:
-    async def tested(_earlier: Any, commit: str, *, only: frozenset[str] | None = None) -> Any:
-        _ = only
+async def compared(monkeypatch: pytest.MonkeyPatch, known: list[Any] | None = None, **answers: list[Any]) -> LostKills:
+    async def tested(_earlier: Any, commit: str, *, killers: Any = None, **_: Any) -> Any:
+        if known is not None and commit == "head":
+            known.append(killers)
         return answers[commit].pop(0)
 
     monkeypatch.setattr(lost_kills, "_test", tested)
@@ -194,12 +204,15 @@ async def test_earlier_tests_that_cannot_be_run_on_the_result_are_said(monkeypat
 
 
 async def test_a_change_that_is_noticed_the_second_time_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    known: list[Any] = []
     found = await compared(
         monkeypatch,
+        known,
         base=[mutants(late=KILLED, other=KILLED)],
         head=[mutants(late=PENDING, other=SURVIVED), mutants(late=KILLED, other=KILLED)],
     )
     assert (found.mutants, found.unknown, found.reservations()) == ((), 0, [])
+    assert known == [{"late": "test_late", "other": "test_other"}, {}], "first only those that noticed it, then all"
 
 
 async def test_a_comparison_that_was_not_possible_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from understudy.judge.mutant_runners.mutant_runs import RecordedTests
 from understudy.judge.mutation.mutation_test import MutationOutcome, MutationRequest, mutation_test
 from understudy.judge.mutation.planning import identities
 from understudy.judge.outcomes.observations import FAILED, PASSED, Observed, OutcomeCache
@@ -111,28 +112,31 @@ async def lost_kills(earlier: EarlierTests) -> LostKills:
     if base.observed.timed_out or not (base.observed.passing or (earlier.after is not None and base.observed.green)):
         return LostKills()
     # The names of the files are part of the key, because they decide what is mutated.
-    key = f"{base.key} {sorted(earlier.sources)} kills by identity"
+    key = f"{base.key} {sorted(earlier.sources)} killers by identity"
     observed = base.cache.get(key)
-    seconds = 0.0
+    seconds, recorded = 0.0, None
     if observed is None:
         outcome = await _test(earlier, earlier.base)
         seconds += outcome.seconds
         if outcome.result is None:
             return LostKills(not_compared=outcome.why, seconds=seconds)
-        outcomes = {mutant.id: FAILED if mutant.status in NOTICED else PASSED for mutant in outcome.judged}
-        observed = Observed(green=True, outcomes=outcomes)
+        outcomes = {mutant.id: _killer_of(mutant) if mutant.status in NOTICED else PASSED for mutant in outcome.judged}
+        observed, recorded = Observed(green=True, outcomes=outcomes), outcome.recorded
         if outcome.result.unfinished is None:
             await asyncio.to_thread(base.cache.put, key, observed)
-    killed = frozenset(mutant for mutant, outcome in observed.outcomes.items() if outcome == FAILED)
+    killers = {mutant: killer for mutant, killer in observed.outcomes.items() if killer != PASSED}
+    killed = frozenset(killers)
     if earlier.sources_before is not None:
         killed &= await asyncio.to_thread(_identities, earlier.sources)
     left = killed
     missed: tuple[JudgedMutant, ...] = ()
     why = ""
-    for _ in range(2):  # again, because a flaky test may have killed one by chance, or the time was over
+    # First by the test that noticed it before; then by all, because a flaky one may have noticed it by chance, another
+    # one may notice it now, or the time was over.
+    for known in (killers, {}):
         if not left:
             break
-        outcome = await _test(earlier, earlier.head, only=left)
+        outcome = await _test(earlier, earlier.head, only=left, killers=known, recorded=recorded)
         seconds += outcome.seconds
         if outcome.result is None:
             why = outcome.why
@@ -164,7 +168,19 @@ def _identities(sources: Mapping[str, bytes]) -> frozenset[str]:
     )
 
 
-async def _test(earlier: EarlierTests, commit: str, *, only: frozenset[str] | None = None) -> MutationOutcome:
+def _killer_of(mutant: JudgedMutant) -> str:
+    """Return a test that noticed a mutant, or ``FAILED`` where none is known."""
+    return next(iter(mutant.killed_by), FAILED)
+
+
+async def _test(
+    earlier: EarlierTests,
+    commit: str,
+    *,
+    only: frozenset[str] | None = None,
+    killers: Mapping[str, str] | None = None,
+    recorded: RecordedTests | None = None,
+) -> MutationOutcome:
     base = earlier.on_base
     await base.materialise(commit)
     on_base = commit == earlier.base
@@ -182,6 +198,11 @@ async def _test(earlier: EarlierTests, commit: str, *, only: frozenset[str] | No
             counted=counted,
             only_executed=earlier.only_executed and on_base,
             only=only,
+            killers=killers or {},
+            finds_idle=False,
+            # The same code runs in the same tests, unless the result changes it.
+            recorded=recorded if earlier.sources_before is None and earlier.after is None else None,
+            trusted=on_base,
             also_loaded=() if on_base else tuple(earlier.new_tests),
             seed=earlier.seed,
             evidence=earlier.evidence,

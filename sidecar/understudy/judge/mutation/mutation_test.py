@@ -109,6 +109,10 @@ class MutationRequest:
     """Mutants to judge before others, and the seed to use instead."""
     only: frozenset[str] | None = None
     """Identities of the mutants to judge; None: a sample of all."""
+    killers: Mapping[str, str] = field(default_factory=dict)
+    """Identities of mutants, each with a test that noticed it before: only this one runs."""
+    finds_idle: bool = True
+    """Look for further mutants that tests notice which noticed none of the sample."""
     deadline: float | None = None
     """When all must be over, as a time of the event loop; None: as ``evidence`` says, from when lines are recorded."""
     changes: tuple[planning.PlaceChange, ...] = ()
@@ -265,6 +269,8 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
         shams=not request.trusted,
         first=names.among(request.sample.identities if request.sample is not None else frozenset()),
     )
+    if request.killers:
+        planned = dataclasses.replace(planned, runs=tuple(names.with_killer(run) for run in planned.runs))
     lengths = [sum(recorded.passed.get(test, 0.0) for test in run.tests) for run in planned.runs if run.tests]
     costs = first.seconds + _RUNS_OF_A_COPY * recorded.seconds + _LEAST_SAVED_SECONDS
     count = copies_worth_having(len(lengths), sum(lengths) / max(1, len(lengths)), copy_seconds=costs)
@@ -370,7 +376,8 @@ class _Evaluation:
         if self._expectations is not None and (controls := self._expectations.controls(self.wrong, of_wrong)):
             results = yield [some.run for some in controls]
             self.indifferent.update(wrong_expectations.indifferent(controls, results))
-        if request.lines is not None or request.only is not None or request.sample is not None:
+        of_all = request.lines is None and request.only is None and request.sample is None
+        if not (request.finds_idle and of_all):
             return
         results = list(self.results)
         for per_test in _FURTHER_RUNS if self.score.killed else ():
@@ -572,6 +579,7 @@ class _Names:
         self._identities: dict[str, dict[Mutant, str]] = {}
         self._dismissed = request.dismissed
         self._only = request.only
+        self._killers = request.killers
         self.wanted: list[tuple[str, Mutant]] = []
         """With ``only``: the mutants to judge."""
         self.left_out = 0
@@ -581,6 +589,11 @@ class _Names:
             source = self._sources[path]
             self._identities[path] = identities(path, source, mutants_of(path, source))
         return self._identities[path][mutant]
+
+    def with_killer(self, run: PlannedRun) -> PlannedRun:
+        """Return a run with only the test that noticed its mutant before, if that is known."""
+        killer = "" if run.sham else self._killers.get(self.of(run.path, run.mutant), "")
+        return dataclasses.replace(run, tests=(killer,)) if killer in run.tests else run
 
     def change(self, path: str, mutant: Mutant) -> tuple[str, str]:
         return as_change(self._sources[path], mutant)
