@@ -232,6 +232,11 @@ def test_a_state_folder_that_cannot_be_used_is_refused(tmp_path: Path, monkeypat
     assert stat.S_IMODE(shared.stat().st_mode) == 0o777
 
 
+def test_a_state_folder_is_named_without_detours(tmp_path, monkeypatch):
+    monkeypatch.setenv("UNDERSTUDY_STATE", f"{tmp_path}/project/../state/./")
+    assert delegation_folder.state_root() == tmp_path / "state", "folders of worktrees are compared with it"
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give folders away")
 def test_a_state_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "theirs").mkdir(mode=0o755)

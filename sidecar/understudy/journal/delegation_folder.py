@@ -385,7 +385,7 @@ def state_root() -> Path:
     """
     configured = os.environ.get("UNDERSTUDY_STATE")
     if configured:
-        path = Path(configured).expanduser()
+        path = Path(os.path.normpath(Path(configured).expanduser()))  # worktrees are compared by their paths
         if not path.is_absolute():
             raise UnderstudyError(
                 ErrorKind.STATE_UNAVAILABLE,
