@@ -1048,6 +1048,10 @@ export interface Delegator {
   locality?: "local" | "remote" | null;
   /** Delegators that take over, in this order, each in a fresh worktree, when this one cannot work: its login, quota, rate limit, server, model or program fails, or it stalls. Their own lists do not count. */
   fallback?: string[] | null;
+  /** Words by which routes select it, such as `cheap`. */
+  tags?: string[] | null;
+  /** The candidates of a route: one of them does the work, and the others take over in their order. */
+  route?: Route | null;
   /** The agent on another service that this delegator stands for. It cannot be started here; `tool` and `model` are then only what its profile says. */
   remoteAgent?: RemoteAgent | null;
   /** Values for other programs, never interpreted. */
@@ -1124,6 +1128,48 @@ export interface PermissionRule {
   exact?: boolean;
   /** Pattern of files, relative to the worktree (`src/**`). Allowed are only requests of which all files match and are in the worktree; rejected are those of which one matches. */
   path?: string | null;
+}
+
+/** Who does the work: candidates in an order. Its name can be used wherever that of a delegator can. */
+export interface Route {
+  /** Only for these recipes. */
+  recipes?: string[] | null;
+  /** Only if every file of the work is in one of these languages (LSP identifiers, such as `python`). */
+  languages?: string[] | null;
+  /** Only if the files of the work have at most this size together. */
+  maxBytes?: number | null;
+  /** Only if the work has one of these labels (`--label`). */
+  labels?: string[] | null;
+  /** Delegators by their names, or what selects some; each is considered once, in its first place. */
+  candidates: (string | RouteCandidate)[];
+  /** `cheapest`: by the prices of their models; `fastest`: by how long their attempts of the recipe took; `best`: by how many of these ended as verified, less where there were few. Those of which that is not known come last. */
+  order?: "listed" | "cheapest" | "fastest" | "best";
+  /** `true`: a delegator on other machines may take over from one on this machine; in a user's own file only. */
+  remote?: boolean;
+}
+
+/** One or several delegators of a route: one by its name, or all that have everything that is named here. */
+export interface RouteCandidate {
+  /** Only for these recipes. */
+  recipes?: string[] | null;
+  /** Only if every file of the work is in one of these languages (LSP identifiers, such as `python`). */
+  languages?: string[] | null;
+  /** Only if the files of the work have at most this size together. */
+  maxBytes?: number | null;
+  /** Only if the work has one of these labels (`--label`). */
+  labels?: string[] | null;
+  /** The name of one delegator; nothing else selects then. */
+  delegator?: string | null;
+  /** All with this agent CLI. */
+  tool?: string | null;
+  /** All on this model server. */
+  modelServer?: string | null;
+  /** All with this model. */
+  model?: string | null;
+  /** All that have each of these tags. */
+  tags?: string[] | null;
+  /** All that send nothing to other machines, or, if `false`, all others. */
+  local?: boolean | null;
 }
 
 /** An agent on another service, which that service runs; Understudy keeps, lists and exports it. */
@@ -1581,11 +1627,15 @@ export interface Explanation {
   reason: string;
   /** The delegators that take over when this one cannot work, in this order. */
   fallback?: string[];
+  /** The route that chose it; `candidates` has all of its candidates then, also those that may be taken. */
+  route?: string;
 }
 
 /** A delegator that was considered. */
 export interface Candidate {
   name: string;
+  /** Why it has its place on a route. */
+  reason?: string;
   skippedBecause?: string;
 }
 
@@ -1639,6 +1689,8 @@ export interface StartParams {
   launch?: LaunchOverride | null;
   /** How often the agent is asked again, from 0 to 10: for a repair while a required check fails, then for tests that notice more. Absent: as the recipe says. */
   rounds?: number | null;
+  /** Words about the work, for the conditions of routes. */
+  labels?: string[] | null;
   /** The group that the delegation joins, made by `groups/create`. */
   groupId?: string | null;
   idempotencyKey?: string | null;
@@ -2148,6 +2200,8 @@ export interface GroupTask {
   launch?: LaunchOverride | null;
   /** How often the agent is asked again, from 0 to 10: for a repair while a required check fails, then for tests that notice more. Absent: as the recipe says. */
   rounds?: number | null;
+  /** Words about the work, for the conditions of routes. */
+  labels?: string[] | null;
   /** The group that the delegation joins, made by `groups/create`. */
   groupId?: string | null;
   idempotencyKey?: string | null;

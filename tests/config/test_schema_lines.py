@@ -20,7 +20,7 @@ from understudy.config.locations import FileKind, place_of, user_folder
 from understudy.config.reference import fields
 from understudy.config.trust import records
 from understudy.files import durable
-from understudy.model.config.delegators import Delegator, Launch, ModelServer, Scope
+from understudy.model.config.delegators import Delegator, Launch, ModelServer, Route, Scope
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import Check
 
@@ -39,6 +39,7 @@ def write_one_of_each_kind(editor: Editor, scope: Scope) -> None:
     editor.create(SERVER, scope)
     editor.create(AGENT, scope)
     editor.create(CHECK, scope)
+    editor.create(Delegator(name="cheap", route=Route(candidates=["agent"])), scope)
     editor.set_default("agent", None, scope)
     editor.create_config(new_files.starter_config([CHECK], ["claude"], scope).encode(), scope)
     editor.create_tool("plain", scope)

@@ -10,6 +10,8 @@ import msgspec
 from understudy.config.findings import unknown_name, unusable
 from understudy.model.config.config_entries import CheckEntry, DelegatorEntry, ModelServerEntry, Problem
 from understudy.model.config.delegators import (
+    FIRST_EVENT_SECONDS,
+    IDLE_SECONDS,
     Delegator,
     InputLimits,
     Launch,
@@ -31,10 +33,8 @@ _FEWEST_SLOTS = 4
 
 DEFAULT_LIMITS = Limits(
     total_seconds=3600.0,
-    # An agent CLI that hides its retries is silent for minutes (measured: up to 270 s).
-    idle_seconds=600.0,
-    # A model server may queue a request for a minute without sending even headers (measured: 60 s of silence).
-    first_event_seconds=300.0,
+    idle_seconds=IDLE_SECONDS,
+    first_event_seconds=FIRST_EVENT_SECONDS,
     # Some CLIs hang after their result; this leaves them time to write a session file.
     after_result_seconds=30.0,
     # Long enough for a coffee break, short enough that a forgotten question does not occupy a slot for hours.
@@ -169,6 +169,11 @@ class Configuration(msgspec.Struct, frozen=True):
     def python(self) -> str | None:
         """The absolute path of the project's interpreter, if one is configured."""
         return self.environment.python
+
+    @property
+    def routes(self) -> dict[str, DelegatorEntry]:
+        """The entries among the delegators that are routes."""
+        return {name: entry for name, entry in self.delegators.items() if entry.delegator.route is not None}
 
     def definition_of(self, delegator: Delegator) -> ToolDefinition | None:
         """Return the definition of a delegator's tool; None for a tool that no file defines."""

@@ -29,6 +29,8 @@ class FileKind(enum.StrEnum):
     """``config.toml``, only written by hand."""
     DELEGATOR = "delegator"
     """``delegators/<name>.toml``."""
+    ROUTE = "route"
+    """``routes/<name>.toml``."""
     MODEL_SERVER = "model-server"
     """``model-servers/<name>.toml``."""
     CHECK = "check"
@@ -44,6 +46,7 @@ SINGLE: dict[FileKind, str] = {FileKind.DEFAULTS: "defaults.toml", FileKind.CONF
 
 PLACES: dict[FileKind, tuple[str, str]] = {
     FileKind.DELEGATOR: ("delegators", ".toml"),
+    FileKind.ROUTE: ("routes", ".toml"),
     FileKind.MODEL_SERVER: ("model-servers", ".toml"),
     FileKind.CHECK: ("checks", ".toml"),
     FileKind.RECIPE: ("recipes", ".md"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from understudy.model.config.delegators import FIRST_EVENT_SECONDS, IDLE_SECONDS
+
 
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
     """Bounds of the requests of one attempt, where the delegator's own limits say nothing."""
@@ -12,14 +14,12 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     """How often a request that was refused or not answered is sent again."""
     longest_wait_seconds: float = 120.0
     """The longest pause that a server may ask for; the attempt fails if it asks for more. The openai client's."""
-    first_event_seconds: float = 300.0
-    """Local models may load for minutes before their first token, and agent CLIs retry silently for as long."""
-    idle_seconds: float = 600.0
-    """Agents run test suites between two events; ten minutes without an event is a stall."""
+    first_event_seconds: float = FIRST_EVENT_SECONDS
+    idle_seconds: float = IDLE_SECONDS
 
 
 _OF_FOLLOWED = Patience(retries=1, longest_wait_seconds=10.0, first_event_seconds=60.0)
-_OF_FOLLOWED_TEXT = Patience(retries=1, longest_wait_seconds=10.0, first_event_seconds=15.0, idle_seconds=30.0)
+_OF_FOLLOWED_TEXT = Patience(retries=1, longest_wait_seconds=10.0, first_event_seconds=15.0, idle_seconds=20.0)
 
 
 def patience(*, followed: bool, is_probe: bool, returns_text: bool) -> Patience:

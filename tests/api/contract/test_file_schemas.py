@@ -33,6 +33,7 @@ NAMES = {
     FileKind.DEFAULTS: "defaults.toml",
     FileKind.CONFIG: "config.toml",
     FileKind.DELEGATOR: "delegators/new.toml",
+    FileKind.ROUTE: "routes/new.toml",
     FileKind.MODEL_SERVER: "model-servers/new.toml",
     FileKind.CHECK: "checks/new.toml",
     FileKind.RECIPE: "recipes/new.md",
@@ -77,6 +78,9 @@ GOOD = {
         "tool = 'generic'\n[launch]\ncommand = ['x', '{prompt}']\n[env]\nA = 'b'\nB = { from_env = 'C' }\n",
         "tool = 'claude'\nextensions = { any = [1, { thing = true }] }\nlimits = { max_usd = '0.50', total_seconds = 5 }\n",
     ],
+    FileKind.ROUTE: [
+        "candidates = ['a', { tags = ['cheap'], languages = ['python'], max_bytes = 1 }]\norder = 'cheapest'\n",
+    ],
     FileKind.MODEL_SERVER: [
         "kind = 'ollama'\nbase_url = 'HTTP://127.0.0.1:1/v1'\napi_key = { keyring = 'a' }\nheaders = { X-A = 'b' }\n"
     ],
@@ -103,6 +107,8 @@ BAD = [
     (FileKind.CONFIG, "[[checks]]\nname = 'a'\nargv = []\n"),
     (FileKind.CONFIG, "[[checks]]\nname = 'a'\nargv = ['x']\ntimeout = 3\n"),
     (FileKind.CONFIG, "[[routes]]\nname = 'a'\n"),
+    (FileKind.CONFIG, "[[routers]]\nname = 'a'\n"),
+    (FileKind.ROUTE, "candidates = ['a']\norder = 'dearest'\n"),
     (FileKind.TOOL, "command = ['x']\n"),
     (FileKind.TOOL, "title = 'x'\ncommand = []\n"),
     (FileKind.TOOL, "title = 'x'\ncommand = ['x']\ndialect = 'xml'\n"),

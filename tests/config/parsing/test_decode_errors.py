@@ -35,7 +35,7 @@ copy = [".env", 3]
 setup = "npm ci"
 wat = true
 
-[[routes]]
+[[things]]
 name = "cheap-first"
 
 [limitz]
@@ -57,8 +57,8 @@ GOLDEN = [
     "config.toml:27:9: error: `setup` must be an array, not a string.",
     "config.toml:28:1: error: Unknown key `wat`. (Valid names: copy, keep_bytes, keep_days, link, setup, setup_timeout_seconds.)",
     (
-        "config.toml:30:3: error: Unknown key `routes`. (Valid names: checks, defaults, delegators, environment, evidence, fallback, input, "
-        "launch, limits, mcp, model_servers, programs, relay, retention, worktrees.)"
+        "config.toml:30:3: error: Unknown key `things`. (Valid names: checks, defaults, delegators, environment, evidence, fallback, input, "
+        "launch, limits, mcp, model_servers, programs, relay, retention, routes, worktrees.)"
     ),
     "config.toml:33:2: error: Unknown key `limitz`. (Did you mean `limits`?)",
 ]

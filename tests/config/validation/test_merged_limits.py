@@ -10,9 +10,13 @@ from understudy.model.config.delegators import Limits
 
 
 def test_each_limit_comes_from_the_first_that_names_it():
-    assert merged_limits(None, Limits()) == DEFAULT_LIMITS
     found = merged_limits(Limits(max_turns=3), None, Limits(max_turns=9, total_seconds=7))
-    assert (found.max_turns, found.total_seconds, found.idle_seconds) == (3, 7, DEFAULT_LIMITS.idle_seconds)
+    assert (found.max_turns, found.total_seconds, found.answer_seconds) == (3, 7, DEFAULT_LIMITS.answer_seconds)
+
+
+def test_how_long_silence_may_last_is_left_open():
+    found = merged_limits(None, Limits())
+    assert (found.idle_seconds, found.first_event_seconds) == (None, None), "it depends on who can take over"
 
 
 @pytest.mark.parametrize(

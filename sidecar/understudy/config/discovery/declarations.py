@@ -103,6 +103,8 @@ def require_capabilities(
     """
     if delegator.remote_agent is not None:
         raise remote_only(delegator.name, delegator.remote_agent)
+    if delegator.route is not None:
+        raise is_route(delegator.name)
     capabilities = capabilities_of(delegator, server, defined)
     if capabilities is None:
         raise unknown_tool(delegator.tool or f"model server {delegator.model_server}")
@@ -115,6 +117,15 @@ def remote_only(name: str, agent: RemoteAgent) -> UnderstudyError:
         ErrorKind.REMOTE_ONLY_DELEGATOR,
         f"The delegator {name!r} stands for the agent {agent.id!r} on {agent.platform}, which cannot be started here.",
         hint="Name another delegator, or export this one: understudy delegators export " + name,
+    )
+
+
+def is_route(name: str) -> UnderstudyError:
+    """Return the error for a request that needs one delegator, and names a route."""
+    return UnderstudyError(
+        ErrorKind.CONFIG_INVALID,
+        f"{name!r} is a route: which delegator it takes depends on the work.",
+        hint=f"Name a delegator; `understudy routes explain -d {name} RECIPE FILE` says which it takes.",
     )
 
 

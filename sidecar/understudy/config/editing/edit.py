@@ -35,18 +35,29 @@ from understudy.model.config.delegators import NAME_PATTERN, Delegator, ModelSer
 from understudy.model.errors import ErrorKind, Location, UnderstudyError
 from understudy.model.evidence.checks import Check
 
-Kind = Literal["delegator", "model_server", "check"]
+Kind = Literal["delegator", "route", "model_server", "check"]
 Thing = Delegator | ModelServer | Check
 Entry = DelegatorEntry | ModelServerEntry | CheckEntry
 
-_FOLDER: dict[Kind, str] = {"delegator": "delegators", "model_server": "model-servers", "check": "checks"}
-_TITLE: dict[Kind, str] = {"delegator": "delegator", "model_server": "model server", "check": "check"}
+_FOLDER: dict[Kind, str] = {
+    "delegator": "delegators",
+    "route": "routes",
+    "model_server": "model-servers",
+    "check": "checks",
+}
+_TITLE: dict[Kind, str] = {
+    "delegator": "delegator",
+    "route": "route",
+    "model_server": "model server",
+    "check": "check",
+}
 _UPDATE: dict[Kind, str] = {
     "delegator": "understudy delegators update",
     "model_server": "understudy servers update",
 }
 _UNKNOWN: dict[Kind, ErrorKind] = {
     "delegator": ErrorKind.UNKNOWN_DELEGATOR,
+    "route": ErrorKind.UNKNOWN_DELEGATOR,
     "model_server": ErrorKind.UNKNOWN_MODEL_SERVER,
     "check": ErrorKind.UNKNOWN_CHECK,
 }
@@ -108,6 +119,12 @@ class Editor:
         with self._locked(root):
             before = self._load()
             entry = self._entry(before, kind, name)
+            if isinstance(entry, DelegatorEntry) and _kind(entry.delegator) != kind:
+                raise UnderstudyError(
+                    ErrorKind.INVALID_PARAMS,
+                    f"`{name}` is a {_TITLE[_kind(entry.delegator)]}, which cannot become a {_TITLE[kind]}.",
+                    hint="Remove it, and add the other one.",
+                )
             path = self._editable(entry, kind, name)
             _refuse_stale(entry, kind, name, revision)
             changes: list[tuple[Path, bytes | None]] = [(_file(root, kind, thing.name), render(thing))]
@@ -289,6 +306,8 @@ class Editor:
         return entry
 
     def _editable(self, entry: Entry, kind: Kind, name: str) -> Path:
+        if isinstance(entry, DelegatorEntry):
+            kind = _kind(entry.delegator)
         if not entry.editable or entry.location is None:
             builtin = entry.scope is Scope.BUILTIN
             raise UnderstudyError(
@@ -520,12 +539,14 @@ def _told(folder: Path) -> Iterator[None]:
 def _kind(thing: Thing) -> Kind:
     if isinstance(thing, Check):
         return "check"
-    return "delegator" if isinstance(thing, Delegator) else "model_server"
+    if isinstance(thing, Delegator):
+        return "delegator" if thing.route is None else "route"
+    return "model_server"
 
 
 def _entries(configuration: Configuration, kind: Kind) -> Mapping[str, Entry]:
     match kind:
-        case "delegator":
+        case "delegator" | "route":
             return configuration.delegators
         case "model_server":
             return configuration.model_servers

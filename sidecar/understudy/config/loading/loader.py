@@ -229,6 +229,7 @@ class Loader:
                 )
                 item.note(self._broken(finding, kind, name))
             self._check_fallback(item)
+            self._check_route(item)
             if item.layer.scope is Scope.WORKSPACE:
                 foreign = defined.keys() - own_tools.keys()
                 self._note(
@@ -261,6 +262,24 @@ class Loader:
             ):
                 message = f"`{name}` stands for an agent on another service, so it cannot take over."
                 item.note(delegator_rules.no_effect(("fallback", number), message))
+
+    def _check_route(self, item: Item) -> None:
+        """Find names in a route that do not exist where it may look for them, or that are routes themselves."""
+        route = item.value.route
+        if route is None:
+            return
+        seen = {
+            candidate.value.name: candidate.value
+            for candidate in self.delegators
+            if item.layer.scope is Scope.WORKSPACE or candidate.layer.scope is not Scope.WORKSPACE
+        }
+        for number, candidate in enumerate(route.candidates):
+            name = candidate if isinstance(candidate, str) else candidate.delegator
+            path: KeyPath = ("candidates", number)
+            if name is not None and name not in seen:
+                item.note(self._broken(_unknown(path, "delegator", name, seen), "delegators", name))
+            elif name is not None and seen[name].route is not None:
+                item.note(Finding(path, f"`{name}` is a route itself.", "Name its delegators."))
 
     def _broken(self, finding: Finding, kind: str, name: str | None) -> Finding:
         """Return the finding about an unknown name, or another one if the name exists but has errors."""

@@ -17,7 +17,7 @@ from understudy.config import findings, locations
 from understudy.config.findings import Finding, LocatedFinding, near
 from understudy.config.locations import SCHEMA_FOLDER, SINGLE, FileKind, Layer, schema_name
 from understudy.config.parsing import file_schema
-from understudy.config.parsing.file_schema import RecipeTable, decode
+from understudy.config.parsing.file_schema import RecipeTable, RouteTable, decode
 from understudy.config.parsing.source_file import Source, opened, read
 from understudy.config.validation import start_options
 from understudy.model.config.delegators import (
@@ -31,9 +31,9 @@ from understudy.model.config.delegators import (
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.evidence.checks import Check
 
-REPLACEABLE = frozenset({"delegators", "model_servers", "defaults"})
+REPLACEABLE = frozenset({"delegators", "routes", "model_servers", "defaults"})
 """Parts of ``config.toml`` whose loss must be reported, because requests name their entries."""
-_LISTS = {"delegators": "delegators", "model_servers": "servers", "checks": "checks"}
+_LISTS = {"delegators": "delegators", "routes": "delegators", "model_servers": "servers", "checks": "checks"}
 _OPENING = re.compile(rb"\A(?:\xef\xbb\xbf)?\+\+\+[ \t]*\r?\n")
 _CLOSING = re.compile(rb"^\+\+\+[ \t]*\r?$", re.MULTILINE)
 Value = Delegator | ModelServer | Check | file_schema.DefaultsTable
@@ -157,6 +157,8 @@ def _reading(into: Reading, source: Source | None, problems: list[LocatedFinding
                 _recipe(into, source)
             case FileKind.DELEGATOR:
                 into.delegators += _thing(into, source, Delegator)
+            case FileKind.ROUTE:
+                into.delegators += _thing(into, source, RouteTable)
             case FileKind.MODEL_SERVER:
                 into.servers += _thing(into, source, ModelServer)
             case FileKind.CHECK:
@@ -169,7 +171,8 @@ def _reading(into: Reading, source: Source | None, problems: list[LocatedFinding
     if into.kind in locations.PLACES and not entries and into.problems:
         if into.kind is FileKind.CHECK:
             into.missing += into.problems
-        into.broken.add((into.kind.replace("-", "_") + "s", into.path.stem))
+        kind = FileKind.DELEGATOR if into.kind is FileKind.ROUTE else into.kind
+        into.broken.add((kind.replace("-", "_") + "s", into.path.stem))
     return into
 
 
@@ -190,9 +193,9 @@ def _hand_written(into: Reading, source: Source) -> None:
             for number, element in enumerate(value):
                 thing = decode(element, file_schema.LISTS[name], source, (name, number), into.problems)
                 if thing is not None:
-                    items.append(Item(thing, into.layer, source, (name, number), whole=False))
+                    items.append(Item(_entry_of(thing), into.layer, source, (name, number), whole=False))
                 elif isinstance(element, dict) and isinstance(element.get("name"), str):
-                    into.broken.add((name, element["name"]))
+                    into.broken.add(("delegators" if name == "routes" else name, element["name"]))
         else:
             into.problems.append(_stranger(name, source))
         if name not in REPLACEABLE:
@@ -218,13 +221,18 @@ def _thing(into: Reading, source: Source, structure: type[msgspec.Struct]) -> It
     thing = decode(document, structure, source, (), into.problems)
     if thing is None:
         return
-    name = cast("Delegator | ModelServer | Check | ToolDefinition", thing).name
+    name = cast("Delegator | RouteTable | ModelServer | Check | ToolDefinition", thing).name
     if name != stem:
         at = source.where(("name",))
         hint = f"Rename the file to {name}.toml, or set the name to {stem}."
         into.problems.append(source.problem("The name differs from the file's name.", hint=hint, at=at))
         return
-    yield Item(thing, into.layer, source, (), whole=True)
+    yield Item(_entry_of(thing), into.layer, source, (), whole=True)
+
+
+def _entry_of(thing: Any) -> Any:
+    """Return what the configuration has of a table: a route is an entry beside delegators."""
+    return thing.delegator() if isinstance(thing, RouteTable) else thing
 
 
 def _recipe(into: Reading, source: Source) -> None:
@@ -316,7 +324,13 @@ def schema_line(kind: FileKind) -> str:
 
 def render(value: Value) -> bytes:
     """Return the file that Understudy writes for ``value``; the same value gives the same bytes."""
-    return schema_line(_KINDS[type(value)]).encode() + _table(value)
+    return schema_line(kind_of(value)).encode() + _table(value)
+
+
+def kind_of(value: Value) -> FileKind:
+    """Return the kind of the file that has this value."""
+    is_route = isinstance(value, Delegator) and value.route is not None
+    return FileKind.ROUTE if is_route else _KINDS[type(value)]
 
 
 def is_own(item: Item) -> bool:
@@ -324,11 +338,13 @@ def is_own(item: Item) -> bool:
     if not item.whole or item.source.path.is_symlink():
         return False
     # Earlier versions wrote no line about the schema.
-    line = schema_line(_KINDS[type(item.value)]).encode()
+    line = schema_line(kind_of(item.value)).encode()
     return item.source.data.removeprefix(line) == _table(item.value)
 
 
 def _table(value: Value) -> bytes:
     import tomli_w
 
+    if isinstance(value, Delegator) and value.route is not None:
+        return tomli_w.dumps(file_schema.to_file(RouteTable.of(value))).encode()
     return tomli_w.dumps(file_schema.to_file(value)).encode()

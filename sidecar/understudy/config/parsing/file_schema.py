@@ -26,7 +26,7 @@ from understudy.config.findings import LocatedFinding, near
 from understudy.config.parsing import file_syntax
 from understudy.config.parsing.source_file import Source, unusable_value
 from understudy.config.validation.config_sections import SECTIONS
-from understudy.model.config.delegators import AppliesTo, Delegator, ModelServer, RecipeAction
+from understudy.model.config.delegators import AppliesTo, Delegator, ModelServer, RecipeAction, Route
 from understudy.model.evidence.checks import Check
 from understudy.model.wire import ready
 
@@ -97,6 +97,30 @@ class DefaultsTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Recipe → delegator."""
 
 
+class RouteTable(Route, kw_only=True):
+    """``[[routes]]``, and the files of routes."""
+
+    name: str
+    """Its name, which no delegator has, and the name of its file."""
+    display_name: str | None = None
+    """Name to display in lists."""
+
+    @classmethod
+    def of(cls, delegator: Delegator) -> RouteTable:
+        """Return the table of a route."""
+        assert delegator.route is not None  # noqa: S101 - the caller has asked
+        return cls(name=delegator.name, display_name=delegator.display_name, **_fields_of(delegator.route))
+
+    def delegator(self) -> Delegator:
+        """Return the route as an entry beside delegators."""
+        fields = {name: value for name, value in _fields_of(self).items() if name in Route.__struct_fields__}
+        return Delegator(name=self.name, display_name=self.display_name, route=Route(**fields))
+
+
+def _fields_of(value: msgspec.Struct) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.__struct_fields__}
+
+
 class RecipeTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The front matter of a recipe."""
 
@@ -134,7 +158,12 @@ TABLES: dict[str, type[msgspec.Struct]] = {
 """Tables that ``config.toml`` has once."""
 
 
-LISTS: dict[str, type[msgspec.Struct]] = {"delegators": Delegator, "model_servers": ModelServer, "checks": Check}
+LISTS: dict[str, type[msgspec.Struct]] = {
+    "delegators": Delegator,
+    "routes": RouteTable,
+    "model_servers": ModelServer,
+    "checks": Check,
+}
 """Arrays of tables of ``config.toml``."""
 
 

@@ -40,6 +40,7 @@ _TITLES = {
     FileKind.DEFAULTS: "Understudy: defaults.toml",
     FileKind.CONFIG: "Understudy: config.toml",
     FileKind.DELEGATOR: "Understudy: delegators/<name>.toml",
+    FileKind.ROUTE: "Understudy: routes/<name>.toml",
     FileKind.MODEL_SERVER: "Understudy: model-servers/<name>.toml",
     FileKind.CHECK: "Understudy: checks/<name>.toml",
     FileKind.RECIPE: "Understudy: the front matter of recipes/<name>.md",
@@ -53,6 +54,8 @@ def schema_of(kind: FileKind) -> Schema:
     match kind:
         case FileKind.DELEGATOR:
             return _with_own_name(maker.table(Delegator))
+        case FileKind.ROUTE:
+            return _with_own_name(maker.table(file_schema.RouteTable))
         case FileKind.MODEL_SERVER:
             return _with_own_name(maker.table(ModelServer))
         case FileKind.CHECK:

@@ -27,6 +27,7 @@ from understudy.model.config.delegators import (
     ModelServer,
     PermissionRule,
     Recipe,
+    Route,
 )
 from understudy.model.config.tool_definitions import RUNNER as DEFINED
 from understudy.model.config.tool_definitions import ToolDefinition, delivery_of
@@ -42,6 +43,8 @@ _SLOT = re.compile(r"\{[A-Za-z]+\}")
 _CHECK_SLOTS = {"{python}", "{tests}"}
 REMOTE_FIELDS = frozenset({"name", "display_name", "tool", "model", "remote_agent", "extensions"})
 """The fields of a delegator that stands for an agent on another service."""
+SELECTORS = ("delegator", "tool", "model_server", "model", "tags", "local")
+"""The fields of a candidate of a route that select delegators."""
 _OWN_SLOTS = ("{prompt}", "{promptFile}", "{sessionId}", "{mcpConfig}")
 """Slots of a command for what a protocol delivers instead."""
 
@@ -66,6 +69,9 @@ def check_delegator(delegator: Delegator, around: Surroundings) -> Iterator[Find
     yield from check_name(delegator.name)
     if delegator.remote_agent is not None:
         yield from _check_remote(delegator)
+        return
+    if delegator.route is not None:
+        yield from _check_route(delegator.route)
         return
     if delegator.tool is None and delegator.model_server is None:
         yield Finding((), "The delegator names neither a `tool` nor a `model_server`.", "Name one of them.")
@@ -103,6 +109,22 @@ def _check_remote(delegator: Delegator) -> Iterator[Finding]:
         if name not in REMOTE_FIELDS:
             message = f"`{name}` has no effect: the agent runs on another service."
             yield no_effect((name,), message, "Remove it, or remove `remote_agent`.")
+
+
+def _check_route(route: Route) -> Iterator[Finding]:
+    """Find candidates of a route that select nothing, or in two ways."""
+    if not route.candidates:
+        yield Finding(("candidates",), "The route has no candidates.", "Name delegators, or what selects them.")
+    for number, candidate in enumerate(route.candidates):
+        if isinstance(candidate, str):
+            continue
+        selecting = [name for name in SELECTORS if getattr(candidate, name) is not None]
+        if not selecting:
+            message = "The candidate names no delegator, and nothing that selects one."
+            yield Finding(("candidates", number), message, f"Name one of {', '.join(SELECTORS)}.")
+        elif "delegator" in selecting and len(selecting) > 1:
+            message = f"`{selecting[1]}` has no effect beside `delegator`."
+            yield no_effect(("candidates", number, selecting[1]), message)
 
 
 def check_fallback(names: Sequence[str], owner: str) -> Iterator[Finding]:

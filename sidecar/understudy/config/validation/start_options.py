@@ -240,14 +240,15 @@ def limits_of(params: StartParams) -> Limits | None:
 def merged_limits(*layers: Limits | None) -> Limits:
     """Return the limits of the first layer that names each one, ``DEFAULT_LIMITS`` last.
 
-    Where only the idle limit is named, it applies before the first event, too.
+    Where only the idle limit is named, it applies before the first event, too. Where neither is named, both stay open:
+    they depend on who can take over (``policy.patience``).
     """
     values: dict[str, object] = {}
     named = [layer for layer in layers if layer is not None]
     idle = next((layer.idle_seconds for layer in named if layer.idle_seconds is not None), None)
     if idle is not None:
         named.append(Limits(first_event_seconds=min(idle, DEFAULT_LIMITS.first_event_seconds or idle)))
-    for layer in (*named, DEFAULT_LIMITS):
+    for layer in (*named, msgspec.structs.replace(DEFAULT_LIMITS, idle_seconds=None, first_event_seconds=None)):
         for name in Limits.__struct_fields__:
             value = getattr(layer, name)
             if value is not None and name not in values:

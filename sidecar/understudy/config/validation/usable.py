@@ -31,6 +31,8 @@ def why_unsupported(configuration: Configuration, entry: DelegatorEntry, recipe:
     delegator = entry.delegator
     if delegator.remote_agent is not None:
         return declarations.remote_only(delegator.name, delegator.remote_agent)
+    if delegator.route is not None:
+        return None  # its candidates are asked
     supported = declarations.require_capabilities(
         delegator, configuration.server_of(delegator), configuration.definition_of(delegator)
     )
@@ -52,8 +54,13 @@ def successors(configuration: Configuration, entry: DelegatorEntry) -> list[str]
     return [one.delegator.name for one in entries if not (foreign and one.scope is Scope.WORKSPACE)]
 
 
-def refuse_remote(configuration: Configuration, earlier: Sequence[Place], place: Place) -> None:
-    """Raise ``secret_withheld`` if texts for a local model would leave this machine against the user's word."""
+def refuse_remote(
+    configuration: Configuration, earlier: Sequence[Place], place: Place, *, allowed: bool = False
+) -> None:
+    """Raise ``secret_withheld`` if texts for a local model would leave this machine against the user's word.
+
+    ``allowed``: the user's route says that they may.
+    """
     if locality.is_local(*place):
         return
     name = place[0].name
@@ -65,7 +72,7 @@ def refuse_remote(configuration: Configuration, earlier: Sequence[Place], place:
             hint="Name a local delegator.",
         )
     local = next((delegator for delegator, server in earlier if locality.is_local(delegator, server)), None)
-    if local is not None and not configuration.fallback.remote:
+    if local is not None and not (configuration.fallback.remote or allowed):
         raise UnderstudyError(
             ErrorKind.SECRET_WITHHELD,
             f"{local.name} runs on this machine; {name} may send texts to other machines.",

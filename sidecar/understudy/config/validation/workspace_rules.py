@@ -61,6 +61,11 @@ def check_workspace_delegator(
     for tools that the user defined, too; further flags are shown in the question whether to trust the workspace.
     ``foreign`` are the tools that the workspace defines: a delegator of the user allows nothing for them.
     """
+    if delegator.route is not None:
+        if delegator.route.remote:
+            message = "A workspace file may not let texts for a model on this machine go to other machines."
+            yield Finding(("remote",), message, "Set it in a route of your own configuration.")
+        return
     hint = "Add a delegator with the same `tool`, `env` and `launch.command` to your own configuration to allow it."
     if delegator.tool in foreign:
         hint = "Define the tool in your own configuration, and add a delegator with the same `tool` and `env` there."

@@ -7,6 +7,7 @@ the list of another one that cannot be used for a request is left out, with the 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,16 +19,26 @@ from understudy.config.findings import cause_of, unknown_name, unusable
 from understudy.config.loading import agent_use
 from understudy.config.validation import delegator_rules, start_options, usable
 from understudy.config.validation.start_options import limits_for
+from understudy.engine.planning.route_order import route_candidates
 from understudy.git import repository
 from understudy.model.capabilities import Capabilities
 from understudy.model.config.config_entries import AgentEntry, DelegatorEntry, Problem
-from understudy.model.config.delegators import Delegator, EnvReference, Limits, ModelServer, Recipe, Scope
+from understudy.model.config.delegators import (
+    MOST_FALLBACKS,
+    Delegator,
+    EnvReference,
+    Limits,
+    ModelServer,
+    Recipe,
+    Scope,
+)
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.delegation.delegations import Candidate, Explanation, StartParams
 from understudy.model.delegation.spec import SpecCandidate, runs_in_checkout
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.policy import candidates
 from understudy.policy.candidates import Preference, successors_of
+from understudy.policy.routes import Work
 
 GHOSTWRITER = "ghostwriter"
 NAMED = "it was chosen for this run"
@@ -43,14 +54,20 @@ def choose(
     *,
     named_by: str = NAMED,
     with_fallback: bool = False,
+    work: Work | None = None,
+    only_servers: bool = False,
 ) -> tuple[DelegatorEntry, Explanation]:
     """Return the delegator and why: explicit → recipe → recipe's default → default → the only one → ghostwriter.
 
     With ``with_fallback``, those in the ``fallback`` of one that cannot be used come next, unless the request names it.
+    A route gives its candidates for ``work`` instead of itself, and each that may be taken is in the explanation; with
+    ``only_servers`` none that runs an agent.
     """
     entries = configuration.delegators
     configured = [
-        entry for entry in entries.values() if entry.scope is not Scope.BUILTIN and entry.delegator.remote_agent is None
+        entry
+        for entry in entries.values()
+        if entry.scope is not Scope.BUILTIN and entry.delegator.remote_agent is None and entry.delegator.route is None
     ]
     defaults = candidates.Defaults(
         recipe=recipe.name,
@@ -72,8 +89,18 @@ def choose(
             raise error
         return None if error is None else cause_of(error, "delegator", preference.name)
 
+    preferences = candidates.preferred(explicit, named_by, defaults)
+    first = next(iter(preferences), None)
+    if first is not None and first.name in configuration.routes:
+
+        def why_not_on_route(preference: Preference) -> str | None:
+            if only_servers and entries[preference.name].delegator.tool is not None:
+                return "it runs an agent, and this is one request to a model server"
+            return why_not(preference)
+
+        return _on_route(configuration, first, work or Work(recipe=recipe.name), why_not_on_route)
     preference, tried = candidates.first_able(
-        candidates.preferred(explicit, named_by, defaults),
+        [preference for preference in preferences if preference.name not in configuration.routes],
         why_not,
         lambda name: usable.successors(configuration, entries[name]) if with_fallback else [],
     )
@@ -99,6 +126,29 @@ def choose(
         f"Several delegators are configured and none is the default for {recipe.name!r}.",
         hint=f"Name one (-d NAME), or choose a default: understudy delegators default NAME --for {recipe.name}",
         names=list(dict.fromkeys([*(entry.delegator.name for entry in configured), *ghostwriter])),
+    )
+
+
+def _on_route(
+    configuration: Configuration, route: Preference, work: Work, why_not: Callable[[Preference], str | None]
+) -> tuple[DelegatorEntry, Explanation]:
+    """Return the first candidate of a route that can do the work; the explanation has all of them."""
+    places = route_candidates(configuration, route.name, work)
+    listed: list[Candidate] = []
+    for place in places:
+        refused = place.refused or why_not(Preference(place.name, place.reason))
+        listed.append(Candidate(name=place.name, reason=place.reason or None, skipped_because=refused))
+    able = [candidate for candidate in listed if candidate.skipped_because is None]
+    if not able:
+        reasons = " ".join(f"{candidate.name}: {candidate.skipped_because}." for candidate in listed)
+        raise UnderstudyError(
+            ErrorKind.CONFIG_INVALID,
+            f"The route {route.name!r} has no candidate for this work. {reasons}".strip(),
+            hint="Name a delegator (-d NAME), or add candidates to the route.",
+        )
+    reason = f"{route.reason}; route {route.name}: {able[0].reason}"
+    return configuration.delegators[able[0].name], Explanation(
+        delegator=able[0].name, candidates=listed, reason=reason, route=route.name
     )
 
 
@@ -152,12 +202,22 @@ def choose_candidate(
     *,
     named_by: str = NAMED,
     with_fallback: bool = False,
+    work: Work | None = None,
+    only_servers: bool = False,
 ) -> ChosenCandidate:
     """Choose the delegator of a request and apply the launch options of the user, of its agent and of the request.
 
-    ``named_by`` is the reason for one that ``params`` name; ``with_fallback`` is that of ``delegator_choice.choose``.
+    ``named_by`` is the reason for one that ``params`` name; for the others see ``choose``.
     """
-    entry, explain = choose(configuration, recipe, params.delegator, named_by=named_by, with_fallback=with_fallback)
+    entry, explain = choose(
+        configuration,
+        recipe,
+        params.delegator,
+        named_by=named_by,
+        with_fallback=with_fallback,
+        work=work,
+        only_servers=only_servers,
+    )
     server = configuration.require_server(entry.delegator)
     definition = configuration.definition_of(entry.delegator)
     around = delegator_rules.Surroundings(
@@ -264,7 +324,7 @@ def chain_after(request: ChainRequest) -> Chain:
     chain = Chain()
     owner = request.first.delegator
     asked = request.params.fallback
-    names = list((owner.fallback if asked is None else asked) or ())
+    names = list((_own_successors(request) if asked is None else asked) or ())
     if names and runs_in_checkout(owner, request.recipe):
         if request.explicit:
             raise _in_checkout(owner.name)
@@ -275,7 +335,9 @@ def chain_after(request: ChainRequest) -> Chain:
     def why_not(preference: Preference) -> str | None:
         try:
             chosen, limits = _choose(preference.name, request)
-            usable.refuse_remote(request.configuration, places, (chosen.delegator, chosen.model_server))
+            usable.refuse_remote(
+                request.configuration, places, (chosen.delegator, chosen.model_server), allowed=_goes_remote(request)
+            )
         except UnderstudyError as error:
             if request.explicit:
                 error.parameter = "fallback"
@@ -289,6 +351,22 @@ def chain_after(request: ChainRequest) -> Chain:
     for candidate in chain.left_out:
         chain.notes.append(f"{candidate.name} does not take over from {owner.name}: {candidate.skipped_because}")
     return chain
+
+
+def _own_successors(request: ChainRequest) -> list[str] | None:
+    """Return those that take over where the request names none: of a route, the candidates after the first one."""
+    explain = request.first.explain
+    if explain.route is None:
+        return request.first.delegator.fallback
+    able = [candidate.name for candidate in explain.candidates if candidate.skipped_because is None]
+    return [name for name in able if name != explain.delegator][:MOST_FALLBACKS]
+
+
+def _goes_remote(request: ChainRequest) -> bool:
+    """Return whether the user's route lets texts for a model on this machine go to other machines."""
+    entry = request.configuration.delegators.get(request.first.explain.route or "")
+    route = entry.delegator.route if entry is not None and entry.scope is not Scope.WORKSPACE else None
+    return route is not None and route.remote
 
 
 def _choose(name: str, request: ChainRequest) -> tuple[ChosenCandidate, Limits]:

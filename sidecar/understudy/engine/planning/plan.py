@@ -18,6 +18,7 @@ from understudy.config.trust import records
 from understudy.config.validation import start_options
 from understudy.engine.planning.delegator_choice import NAMED, ChainRequest, chain_after, choose_candidate, without_keys
 from understudy.engine.planning.prompt import FILE_BYTES, Prompt, how_to_run, nothing_to_work_on, prompt_for
+from understudy.engine.planning.route_order import work_of
 from understudy.files import user_file
 from understudy.git import path_rules, repository
 from understudy.journal import delegation_folder
@@ -164,6 +165,7 @@ def plan(
     if params.agent is not None:
         agent = agent_files.agents_of(workspace, trusted=status.trusted).require(params.agent)
         recipe = agent_use.instructed(recipe, agent, workspace)
+    files = [repository.inside(workspace, uri) for uri in params.files or []]
     chosen = choose_candidate(
         configuration,
         recipe,
@@ -172,9 +174,9 @@ def plan(
         workspace,
         named_by=follow_up or NAMED,
         with_fallback=params.fallback is None,
+        work=work_of(recipe.name, workspace, files, params.labels) if configuration.routes else None,
     )
     delegator, server, supported, explain = chosen.delegator, chosen.model_server, chosen.supported, chosen.explain
-    files = [repository.inside(workspace, uri) for uri in params.files or []]
     _refuse_other_files(files, delegator.name, supported)
     context = [repository.inside(workspace, uri) for uri in params.context_files or []]
     target = repository.inside(workspace, params.target) if params.target else None
@@ -251,7 +253,7 @@ def plan(
             only_look=only_look,
         )
     )
-    explain.candidates += chain.left_out
+    explain.candidates += [one for one in chain.left_out if all(one.name != other.name for other in explain.candidates)]
     explain.fallback = [candidate.delegator.name for candidate in chain.following]
     notes += chain.notes
     candidates = [

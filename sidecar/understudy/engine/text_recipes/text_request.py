@@ -43,6 +43,7 @@ from understudy.model.wire import timestamp
 from understudy.policy.budget import Budget, Shortage, Spending
 from understudy.policy.candidates import Option, next_turn, why_too_small
 from understudy.policy.patience import Patience, patience
+from understudy.policy.routes import Work
 from understudy.runners.runner import Outcome, Task
 from understudy.secrets import keys
 from understudy.secrets.redaction import Redactor
@@ -140,7 +141,14 @@ def prepare(request: TextRequest) -> PreparedRequest:
     workspace, configuration = request.configured or configured(request.folder)
     recipe = configuration.require_recipe(request.recipe)
     params = _params(request)
-    chosen = choose_candidate(configuration, recipe, params, with_fallback=True)
+    chosen = choose_candidate(
+        configuration,
+        recipe,
+        params,
+        with_fallback=True,
+        work=_work(recipe, request.corpus) if configuration.routes else None,
+        only_servers=True,
+    )
     _require_server(chosen, recipe, configuration)
     start_options.check_named_fallback(params, chosen.delegator.name)
     params = without_keys(params, chosen.delegator, chosen.model_server)
@@ -171,7 +179,8 @@ def _followers(
 
     One that the request names must be usable.
     """
-    if not (first.delegator.fallback if params.fallback is None else params.fallback):
+    own = first.delegator.fallback or first.chosen.explain.route
+    if not (own if params.fallback is None else params.fallback):
         return [], []
     chain = chain_after(
         ChainRequest(
@@ -514,6 +523,11 @@ def _verdict(failure: ErrorKind | None) -> str:
     if failure is None:
         return "answered"
     return "cancelled" if failure is ErrorKind.CANCELLED else "failed"
+
+
+def _work(recipe: Recipe, corpus: Corpus) -> Work:
+    languages = frozenset(filter(None, (language_of(file.name) for file in corpus.files)))
+    return Work(recipe=recipe.name, languages=languages, size=sum(len(file.content) for file in corpus.files))
 
 
 def _is_trusted(workspace: Path) -> bool:

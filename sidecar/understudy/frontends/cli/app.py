@@ -71,6 +71,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "doctor": ("setup.first_steps:doctor", "Check that everything a delegation needs is installed."),
         "tools": ("setup.tools:tools", "List the known agent CLIs; define and test your own."),
         "delegators": ("setup.delegators:delegators", "Manage delegators: list, add, test…"),
+        "routes": ("setup.routes:routes", "Manage routes: which delegators do what, and in which order."),
         "servers": ("setup.servers:servers", "Manage model servers and their keys: list, add, test…"),
         "checks": ("setup.checks:checks", "Manage the checks of results: list, add, test, remove."),
         "recipes": ("setup.agents:recipes", "List the recipes: the kinds of work to delegate."),

@@ -124,6 +124,12 @@ class ProgramLimits(Strict, kw_only=True):
     """The largest file that it may write."""
 
 
+IDLE_SECONDS = 600.0
+"""Agents run test suites between two events, and CLIs that hide their retries were silent for up to 270 s."""
+FIRST_EVENT_SECONDS = 300.0
+"""Local models load for minutes before their first token, and servers queue requests for a minute without a header."""
+
+
 class Limits(Strict, kw_only=True):
     """Bounds of one delegation; times in seconds, money in USD as a decimal string."""
 
@@ -157,6 +163,48 @@ class RemoteAgent(Strict, kw_only=True):
     """The name or id of the agent there."""
 
 
+class RouteConditions(Strict, kw_only=True):
+    """For which work something is used; a condition that is absent always holds."""
+
+    recipes: list[str] | None = None
+    """Only for these recipes."""
+    languages: list[str] | None = None
+    """Only if every file of the work is in one of these languages (LSP identifiers, such as `python`)."""
+    max_bytes: int | None = None
+    """Only if the files of the work have at most this size together."""
+    labels: list[str] | None = None
+    """Only if the work has one of these labels (`--label`)."""
+
+
+class RouteCandidate(RouteConditions, kw_only=True):
+    """One or several delegators of a route: one by its name, or all that have everything that is named here."""
+
+    delegator: str | None = None
+    """The name of one delegator; nothing else selects then."""
+    tool: str | None = None
+    """All with this agent CLI."""
+    model_server: str | None = None
+    """All on this model server."""
+    model: str | None = None
+    """All with this model."""
+    tags: list[str] | None = None
+    """All that have each of these tags."""
+    local: bool | None = None
+    """All that send nothing to other machines, or, if `false`, all others."""
+
+
+class Route(RouteConditions, kw_only=True):
+    """Who does the work: candidates in an order. Its name can be used wherever that of a delegator can."""
+
+    candidates: list[str | RouteCandidate]
+    """Delegators by their names, or what selects some; each is considered once, in its first place."""
+    order: Literal["listed", "cheapest", "fastest", "best"] = "listed"
+    """`cheapest`: by the prices of their models; `fastest`: by how long their attempts of the recipe took; `best`: by
+    how many of these ended as verified, less where there were few. Those of which that is not known come last."""
+    remote: bool = False
+    """`true`: a delegator on other machines may take over from one on this machine; in a user's own file only."""
+
+
 class Delegator(Strict, kw_only=True):
     """A named pairing of an agent CLI, or of our own loop and a model server, with a model and launch options."""
 
@@ -188,6 +236,10 @@ class Delegator(Strict, kw_only=True):
     fallback: list[str] | None = None
     """Delegators that take over, in this order, each in a fresh worktree, when this one cannot work: its login, quota,
     rate limit, server, model or program fails, or it stalls. Their own lists do not count."""
+    tags: list[str] | None = None
+    """Words by which routes select it, such as `cheap`."""
+    route: Route | None = None
+    """The candidates of a route: one of them does the work, and the others take over in their order."""
     remote_agent: RemoteAgent | None = None
     """The agent on another service that this delegator stands for. It cannot be started here; `tool` and `model` are
     then only what its profile says."""

@@ -79,6 +79,8 @@ class StartParams(Strict, kw_only=True):
     rounds: int | None = None
     """How often the agent is asked again, from 0 to 10: for a repair while a required check fails, then for tests that
     notice more. Absent: as the recipe says."""
+    labels: list[str] | None = None
+    """Words about the work, for the conditions of routes."""
     group_id: str | None = None
     """The group that the delegation joins, made by ``groups/create``."""
     idempotency_key: str | None = None
@@ -104,6 +106,8 @@ class Candidate(Wire, kw_only=True):
     """A delegator that was considered."""
 
     name: str
+    reason: str | None = None
+    """Why it has its place on a route."""
     skipped_because: str | None = None
 
 
@@ -116,6 +120,8 @@ class Explanation(Wire, kw_only=True):
     reason: str
     fallback: list[str] = msgspec.field(default_factory=list)
     """The delegators that take over when this one cannot work, in this order."""
+    route: str | None = None
+    """The route that chose it; ``candidates`` has all of its candidates then, also those that may be taken."""
 
 
 class Usage(Wire, kw_only=True):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from understudy.config import locations
 from understudy.engine.queueing import start_conditions
 from understudy.journal import delegation_folder, ledger
 from understudy.model.config.delegators import Delegator, ModelServer
+from understudy.policy import patience
 
 
 def asked(served, model, *options):
@@ -60,6 +62,15 @@ def test_a_silent_server_is_not_waited_for(served):
     assert f"{name} failed: Model server 'scripted' sent no event within 0.3 s" in done.err
 
 
+def test_without_a_limit_a_server_that_others_follow_has_little_time(served, monkeypatch):
+    short = msgspec.structs.replace(patience._OF_FOLLOWED_TEXT, first_event_seconds=0.3, idle_seconds=0.3)
+    monkeypatch.setattr(patience, "_OF_FOLLOWED_TEXT", short)
+    for model in ("silent", "stall"):
+        _, done = asked(served, model)
+        assert (done.code, done.envelope["profile"]) == (0, "m-scholar"), done.err
+        assert served.server.times[model] == 1
+
+
 def test_a_prompt_that_is_too_long_goes_to_another_model_only(served):
     (locations.user_folder() / "delegators").mkdir(parents=True, exist_ok=True)
     same = locations.user_folder() / "delegators" / "same.toml"
@@ -107,3 +118,17 @@ def test_agents_do_not_take_over_and_a_request_may_name_who_does(served):
     assert served.run("ask", "--json", "-t", "Why?", "src", "-d", name, "--no-fallback").code == 1
     named = served.run("ask", "--json", "-t", "Why?", "src", "-d", name, "--fallback", "m-scholar")
     assert named.envelope["profile"] == "m-scholar"
+
+
+def test_a_route_asks_its_candidates_in_order_and_leaves_out_agents(served):
+    agent = locations.user_folder() / "delegators" / "agent.toml"
+    agent.parent.mkdir(parents=True, exist_ok=True)
+    agent.write_text('name = "agent"\ntool = "claude"\n')
+    first, second = served.on("503", tags=["cheap"]), served.on("scholar", tags=["cheap"])
+    served.run("routes", "add", "cheap", "agent", "tag=cheap")
+    done = served.run("ask", "--json", "-t", "Why?", "src", "-d", "cheap")
+    assert (done.code, done.envelope["profile"]) == (0, second), done.err
+    assert f"{first} failed: " in done.err
+    preview = served.run("ask", "-t", "Why?", "src", "-d", "cheap", "--preview").out
+    assert preview.startswith(f"To {first}: it was chosen for this run; route cheap: candidate 2")
+    assert "not agent: it runs an agent, and this is one request to a model server" in preview

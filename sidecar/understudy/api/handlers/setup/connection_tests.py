@@ -31,6 +31,8 @@ def test_delegator(caller: Caller, params: messages.DelegatorTestParams) -> Conn
         delegator, steps = params.delegator, [_would_be_accepted(caller, params, params.delegator)]
     if delegator.remote_agent is not None:
         raise declarations.remote_only(delegator.name, delegator.remote_agent)
+    if delegator.route is not None:
+        raise declarations.is_route(delegator.name)
     defined = loaded.definition_of(delegator)
     if steps[0].ok and delegator.tool is not None:
         steps.extend(_tool_steps(caller, delegator, defined, params.workspace))

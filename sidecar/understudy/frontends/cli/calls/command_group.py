@@ -120,7 +120,6 @@ class Alias(NamedTuple):
 
 ALIASES = {
     "capabilities": Alias("tools list", "tools: what each agent CLI can do here.", "--agent"),
-    "routes": Alias("recipes", "recipes: which delegator each of them would take."),
     "model": Alias("ledger --by delegator --model", "ledger: what was spent on a model."),
     "cleanup": Alias("worktrees cleanup", "worktrees cleanup: remove what is decided."),
     "monitor": Alias("watch --all", "watch --all: everything in progress, live."),

@@ -95,6 +95,9 @@ _what_to_do = options.all_of(
         help="The workspace (default: the repository of the first file).",
     ),
     click.option("--whole-folder", is_flag=True, help="Copy all files of a large folder that is not a git repository."),
+    click.option(
+        "--label", "labels", metavar="WORD", multiple=True, help="A word about the work, for routes; may be repeated."
+    ),
     click.option("--group", metavar="ID", help="The group to join (see `understudy groups create`)."),
     click.option("--trust", is_flag=True, help="Trust the workspace without asking."),
     click.option(
@@ -209,6 +212,7 @@ def _params(arguments: dict[str, Any]) -> dict[str, Any]:
         "limits": options.limits(arguments),
         "launch": options.launch_of(arguments),
         "rounds": arguments["rounds"],
+        "labels": list(arguments["labels"]) or None,
         "groupId": whole_group(arguments["group"]),
         "idempotencyKey": arguments["idempotency_key"],
     }

@@ -71,6 +71,8 @@ def list_(*, workspace: str | None, json_: bool) -> None:
         tool = delegator.tool or f"server {delegator.model_server or '-'}"
         if delegator.remote_agent is not None:
             tool = f"{delegator.remote_agent.platform}: {delegator.remote_agent.id}"
+        if delegator.route is not None:
+            tool = "route"
         rows.append((delegator.name, tool, delegator.model or "-", entry.scope, default or "-", state))
     header = ("NAME", "WITH", "MODEL", "FROM", "DEFAULT FOR", "STATE")
     output.table(header, rows, below=("FROM", "DEFAULT FOR", "MODEL"), wrap=True)

@@ -70,7 +70,7 @@ def print_connection_tests(workspace: str, *, json_: bool) -> int:
     from concurrent.futures import ThreadPoolExecutor
 
     listed = call("delegators/list", workspace=workspace).delegators
-    names = [entry.delegator.name for entry in listed if entry.delegator.remote_agent is None]
+    names = [entry.delegator.name for entry in listed if entry.delegator.remote_agent is entry.delegator.route is None]
     results: dict[str, ConnectionTest] = {}
     with ThreadPoolExecutor(max_workers=_AT_A_TIME) as pool:
         for name, result in zip(names, pool.map(partial(_tested, workspace), names), strict=True):

@@ -47,7 +47,7 @@ _common = options.all_of(
         "--idle-seconds",
         type=float,
         metavar="N",
-        help="Wait so long for the next word (default: 30 where another delegator can take over, else 600).",
+        help="Wait so long for the next word (default: 20 where another delegator can take over, else 600).",
     ),
     click.option("--max-output-tokens", type=int, metavar="N", help="Limit the tokens that the model writes."),
     click.option("--max-tokens", type=int, metavar="N", help="Limit the tokens read and written."),

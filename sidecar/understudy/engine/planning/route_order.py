@@ -1,0 +1,104 @@
+"""What is known about the candidates of a route: their prices, and how their attempts of a recipe ended."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import msgspec
+
+from understudy.config import locality
+from understudy.config.configuration import Configuration
+from understudy.journal import ledger
+from understudy.model.config.delegators import Delegator, ModelServer, Scope, language_of
+from understudy.model.delegation.events import UsageReport
+from understudy.model.verdicts import Verdict
+from understudy.model.wire import timestamp
+from understudy.policy.budget import amount, priced
+from understudy.policy.routes import Facts, Ranked, Work, ranked
+
+REMEMBERED = timedelta(days=90)
+"""How old the attempts are at most by which candidates are compared."""
+_JUDGED = frozenset({Verdict.VERIFIED, Verdict.UNVERIFIED, Verdict.CHECKS_FAILED, Verdict.NO_CHANGES, Verdict.FAILED})
+_MILLION = UsageReport(
+    input_tokens=750_000,
+    output_tokens=250_000,
+    cache_read_tokens=0,
+    cache_write_tokens=0,
+    reasoning_tokens=0,
+    turns=1,
+    tool_calls=0,
+)
+"""What prices are compared by: of the tokens of a delegation, most are read."""
+
+
+def work_of(recipe: str, workspace: Path, files: Sequence[str], labels: Iterable[str] | None) -> Work:
+    """Return what the conditions of routes are about, for files relative to the workspace."""
+    size = 0
+    for file in files:
+        path = workspace / file
+        size += path.stat().st_size if path.is_file() else 0
+    languages = frozenset(filter(None, (language_of(file) for file in files)))
+    return Work(recipe=recipe, languages=languages, size=size, labels=frozenset(labels or ()))
+
+
+def route_candidates(configuration: Configuration, name: str, work: Work) -> list[Ranked]:
+    """Return the candidates of a route for some work: those that may be taken in their order, then the others."""
+    entry = configuration.delegators[name]
+    route = entry.delegator.route
+    if route is None:
+        return []
+    foreign = entry.scope is not Scope.WORKSPACE
+    known = [
+        _facts(one.delegator, configuration.server_of(one.delegator))
+        for one in configuration.delegators.values()
+        if one.delegator.route is None
+        and one.delegator.remote_agent is None
+        and not (foreign and one.scope is Scope.WORKSPACE)
+    ]
+    if route.order in {"fastest", "best"}:
+        known = _with_attempts(known, work.recipe)
+    return ranked(route, work, known)
+
+
+def _facts(delegator: Delegator, server: ModelServer | None) -> Facts:
+    return Facts(
+        name=delegator.name,
+        tool=delegator.tool,
+        model_server=delegator.model_server,
+        model=delegator.model,
+        tags=frozenset(delegator.tags or ()),
+        local=locality.is_local(delegator, server),
+        usd=_price(delegator, server),
+    )
+
+
+def _price(delegator: Delegator, server: ModelServer | None) -> Decimal | None:
+    """Return what a million tokens cost; a model on this machine costs nothing unless a price is configured."""
+    report = priced(_MILLION, server, delegator.model)
+    known = amount(report.cost_usd)
+    return Decimal(0) if known is None and locality.is_local(delegator, server) else known
+
+
+def _with_attempts(known: Sequence[Facts], recipe: str) -> list[Facts]:
+    seconds: dict[str, list[float]] = defaultdict(list)
+    runs: dict[str, int] = defaultdict(int)
+    verified: dict[str, int] = defaultdict(int)
+    for entry in ledger.read(timestamp(datetime.now(UTC) - REMEMBERED)):
+        if entry.recipe == recipe:
+            seconds[entry.delegator].append(entry.seconds)
+            runs[entry.delegator] += entry.verdict in _JUDGED
+            verified[entry.delegator] += entry.verdict == Verdict.VERIFIED
+    return [
+        msgspec.structs.replace(
+            facts,
+            seconds=statistics.median(seconds[facts.name]) if seconds[facts.name] else None,
+            runs=runs[facts.name],
+            verified=verified[facts.name],
+        )
+        for facts in known
+    ]
