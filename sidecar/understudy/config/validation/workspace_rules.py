@@ -64,7 +64,7 @@ def check_workspace_delegator(
     if delegator.route is not None:
         if delegator.route.remote:
             message = "A workspace file may not let texts for a model on this machine go to other machines."
-            yield Finding(("remote",), message, "Set it in a route of your own configuration.")
+            yield Finding(("remote",), message, "Set it in a route of your configuration.")
         return
     hint = "Add a delegator with the same `tool`, `env` and `launch.command` to your own configuration to allow it."
     if delegator.tool in foreign:

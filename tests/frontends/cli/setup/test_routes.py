@@ -103,7 +103,7 @@ def test_what_cannot_be_is_refused(project: Path, arguments: list[str], message:
 
 def test_a_route_of_unknown_delegators_and_of_routes_is_not_ready(project: Path) -> None:
     (project / "routes").mkdir()
-    (project / "routes" / "odd.toml").write_text('candidates = ["nobody", "by-hand", {}]\n')
+    (project / "routes" / "odd.toml").write_text('candidates = ["missing", "by-hand", {}]\n')
     problems = [
         problem["message"]
         for entry in json.loads(run("routes", "--json"))["routes"]
@@ -112,6 +112,6 @@ def test_a_route_of_unknown_delegators_and_of_routes_is_not_ready(project: Path)
     ]
     assert problems == [
         "The candidate names no delegator, and nothing that selects one.",
-        "There is no delegator `nobody`.",
+        "There is no delegator `missing`.",
         "`by-hand` is a route itself.",
     ]
