@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -128,8 +129,12 @@ def test_where_git_merges_whole_files_and_nothing_conflicts_here_both_agree(shar
         assert not plan.conflicts
     if expected is not None and not plan.conflicts:
         got = after(now, plan)[path].content
-        # The two may place one of several equal lines differently, never lose or add one.
-        assert sorted(got.split(b"\n")) == sorted(expected.split(b"\n"))
+        # The two may place one of several equal lines differently, but lose or add only what both sides did.
+        ours, gits, old, mine, theirs = (
+            Counter(side.split(b"\n")) for side in (got, expected, *map(text, (base, user, result)))
+        )
+        assert gits - ours <= (mine - old) & (theirs - old)
+        assert ours - gits <= (old - mine) & (old - theirs)
     every = shared.ids(before, wanted)[path]
     listed = [*plan.merged.get(path, ()), *(each.hunk for each in plan.conflicts)]
     assert sorted(listed) == sorted(every)
@@ -212,6 +217,55 @@ def test_a_line_that_the_user_has_already_at_an_equal_place_does_not_come_twice(
         content, conflicts = merge_edits(base, [chosen], [mine])
         assert not conflicts
         assert content == replace(base, [mine])
+
+
+DOCUMENT = b'"""Tests."""\n\nfrom shop import prices\n\n\ndef test_a():\n    assert prices\n'
+IMPORT = DOCUMENT.replace(b"\n\nfrom", b"\n\nimport pytest\n\nfrom")
+TEST = DOCUMENT + b"\n\ndef test_b():\n    assert 1\n"
+
+
+@pytest.mark.parametrize(
+    ("base", "result", "now"),
+    [
+        (DOCUMENT, IMPORT, IMPORT.replace(b"import pytest", b"# for raises\nimport pytest")),
+        (DOCUMENT, IMPORT, IMPORT.replace(b"import pytest", b"import os\nimport pytest\nimport sys")),
+        (DOCUMENT, TEST, TEST + b"\n\ndef test_c():\n    assert 2\n"),
+        (DOCUMENT, TEST, TEST.replace(b"def test_b", b"# new\ndef test_b")),
+        (b"a\nb\nc\n", b"a\nB\nc\n", b"a\n# big\nB\nc\n"),
+        (b"", DOCUMENT, b"# first\n" + DOCUMENT),
+        (None, DOCUMENT, DOCUMENT + b"\n\ndef test_b():\n    assert 1\n"),
+    ],
+)
+def test_a_hunk_that_is_there_beside_a_new_line_does_not_come_twice(sides, base, result, now):
+    plan = sides.plan({} if base is None else {b"f": f(base)}, {b"f": f(result)}, {b"f": f(now)})
+    assert not plan.conflicts
+    assert not plan.changes
+    assert plan.merged[b"f"]
+
+
+@pytest.mark.parametrize(
+    ("base", "result", "now"),
+    [
+        (DOCUMENT, IMPORT, DOCUMENT.replace(b"from", b"import pytest_mock\n\nfrom")),
+        (DOCUMENT, TEST, TEST.replace(b"assert 1", b"x = 1\n    assert 1")),
+        (DOCUMENT, TEST, TEST.replace(b"assert 1", b"assert 2")),
+        (b"a\nb\nc\n", b"a\nc\n", b"a\nB\nc\n"),
+        (b"a\nb\nc\n", b"a\n\nb\nc\n", b"a\n\nx\n\nb\nc\n"),
+        (None, DOCUMENT, DOCUMENT.replace(b"assert", b"assert not")),
+    ],
+)
+def test_a_hunk_that_is_there_in_part_is_a_conflict(sides, base, result, now):
+    plan = sides.plan({} if base is None else {b"f": f(base)}, {b"f": f(result)}, {b"f": f(now)})
+    assert plan.conflicts
+    assert not plan.changes
+
+
+def test_the_same_line_at_another_place_is_another_hunk(sides):
+    base, result = DOCUMENT + TEST, (DOCUMENT + TEST).replace(b"assert 1\n", b"assert 1\n    assert prices.VAT\n")
+    now = base.replace(b"assert prices\n", b"assert prices\n    assert prices.VAT\n", 1)
+    plan = sides.plan({b"f": f(base)}, {b"f": f(result)}, {b"f": f(now)})
+    assert not plan.conflicts
+    assert after({b"f": f(now)}, plan)[b"f"].content.count(b"prices.VAT") == 2
 
 
 def test_a_change_that_the_user_made_too_is_merged_and_writes_nothing(sides):

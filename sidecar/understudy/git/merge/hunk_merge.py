@@ -332,6 +332,8 @@ class _File:
         if now == result:
             return outcome
         if base is None or now is None or result is None:
+            if self._contains_result(now):
+                return outcome
             gone = base is not None and now is not None and result is None and self._untouched(base, now)
             if not (gone or (base is None and now is None)):
                 return self._refused(self.wanted)
@@ -342,6 +344,16 @@ class _File:
             return self._refused(self.wanted)
         outcome.changes = [Change(self.path, now, after)]
         return outcome
+
+    def _contains_result(self, now: Entry | None) -> bool:
+        """Return whether the user's file has all lines of a new file: another result added it, and it grew since."""
+        result = self.result
+        if self.base is not None or result is None or now is None or self.split.binary:
+            return False
+        added, mine = (Edit(0, 0, tuple(split_lines(entry.content))) for entry in (result, now))
+        return (
+            now.mode == result.mode and result.mode in _FILES and merge_edits([], [added], [mine]) == (now.content, {})
+        )
 
     def _untouched(self, base: Entry, now: Entry) -> bool:
         if self.ignore_mode and {base.mode, now.mode} <= _FILES:

@@ -1,7 +1,7 @@
 """Three-way merging of lines, hunk by hunk.
 
 A line is its bytes up to and including the line feed; nothing is decoded. As in git's own merge, two changes that
-overlap or touch are a conflict unless they are equal.
+overlap or touch are a conflict unless they are equal, or one contains the other.
 
 User edits that do not overlap the selected hunks are detected without running git (``disjoint_edits``): an accept takes
 little more time than one start of git, so avoiding a start is worth this code. A file that the user edited elsewhere is
@@ -12,14 +12,16 @@ may have made the same change already), the result is None, and the caller runs 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from understudy.git.diff import LineRange
 
 STEPS = 20_000
 """Lines compared before giving up: a few milliseconds, as long as git takes."""
+_WORD = re.compile(rb"[^\W_]|[\x80-\xff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +84,26 @@ def replace(lines: Sequence[bytes], edits: Iterable[Edit], start: int = 0, end: 
 def merge_edits(base: Sequence[bytes], chosen: Sequence[Edit], user: Sequence[Edit]) -> tuple[bytes, dict[int, Sides]]:
     """Merge ``chosen`` edits of the base with the ``user``'s edits of the base.
 
-    Return the contents without the chosen edits that conflict, and the conflicts by edit number, with three sides.
+    Return the contents without the chosen edits that conflict, and the conflicts by edit number, with three sides. An
+    edit that the user's text contains already, alone or among other edits, is not made again.
     """
     fresh: list[Edit] = []
+    made: list[Edit] = []
     conflicts: dict[int, Sides] = {}
+    added = {line for edit in user for line in edit.lines}
     for numbers, mine in _clusters(chosen, user):
         group = [chosen[number] for number in numbers]
-        if not mine:
-            fresh += [edit for edit in group if not any(_slid(base, edit, other) for other in user)]
-        elif not _same(base, group, mine):
-            for number in numbers:
-                near = [other for other in mine if _touch(chosen[number], other)]
-                if not _same(base, [chosen[number]], near):
-                    conflicts[number] = _sides(base, chosen[number], near)
+        if mine and _same(base, group, mine):
+            made += group
+            continue
+        for number, edit in zip(numbers, group, strict=True):
+            near = [other for other in mine if _touch(edit, other)]
+            if _has_words(edit, added) and _contains(base, user, made, edit):
+                made.append(edit)
+            elif not mine:
+                fresh += [edit] if not any(_slid(base, edit, other) for other in user) else []
+            elif not _same(base, [edit], near):
+                conflicts[number] = _sides(base, edit, near)
     return replace(base, [*user, *fresh]), conflicts
 
 
@@ -145,6 +154,38 @@ def _slid(base: Sequence[bytes], edit: Edit, other: Edit) -> bool:
         and sorted(base[edit.start : edit.end]) == sorted(base[other.start : other.end])
     )
     return (insertion or deletion) and _same(base, [edit], [other])
+
+
+def _has_words(edit: Edit, lines: Container[bytes]) -> bool:
+    """Return whether the edit adds lines with words, all of them among ``lines``."""
+    own = [edit.lines[number] for number in _words(edit)]
+    return bool(own) and all(line in lines for line in own)
+
+
+def _words(edit: Edit) -> list[int]:
+    return [number for number, line in enumerate(edit.lines) if _WORD.search(line)]
+
+
+def _contains(base: Sequence[bytes], user: Sequence[Edit], made: Sequence[Edit], edit: Edit) -> bool:
+    """Return whether the user's text contains the lines of ``edit`` at their place, beside those of the edits ``made``.
+
+    It does if the edit is on a shortest way from the base to it, with nothing between its lines. So a line that was
+    added before or after them does not matter, although it makes them a part of another edit. Blank lines and brackets
+    could be anybody's, and so could lines that are gone: they do not count.
+    """
+    now = split_lines(replace(base, user))
+    every = [*made, edit]
+    whole, rest = difference(base, now), difference(split_lines(replace(base, every)), now)
+    if whole is None or rest is None or _size(whole) != _size(every) + _size(rest):
+        return False
+    start = edit.start + sum(len(other.lines) - other.end + other.start for other in made if other.end <= edit.start)
+    words = _words(edit)
+    first, last = start + words[0], start + words[-1] + 1
+    return not any(other.start < last and first < other.end for other in rest)
+
+
+def _size(edits: Iterable[Edit]) -> int:
+    return sum(edit.end - edit.start + len(edit.lines) for edit in edits)
 
 
 def _sides(base: Sequence[bytes], edit: Edit, mine: Sequence[Edit]) -> Sides:
