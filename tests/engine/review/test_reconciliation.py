@@ -10,6 +10,7 @@ import pytest
 from numbered_lines import LINES, RESULT, changed
 from open_documents import decide, refused, states, undo
 
+from understudy.api.caller import TerminalCaller
 from understudy.api.editor_files.accepted_documents import AcceptedDocuments, reconcile
 from understudy.engine.review import decision_recovery, editor_documents
 from understudy.journal import delegation_folder, worker_files
@@ -79,6 +80,28 @@ def test_ctrl_z_makes_the_hunks_pending_and_redo_accepts_them(opened, saved):
     decide(opened, "text.txt")
     assert opened.caller.text("text.txt") == RESULT
     assert states(opened, "text.txt") == ACCEPTED
+
+
+@pytest.mark.parametrize("how", ["undone", "reverted", "closed"])
+def test_a_hunk_that_another_result_had_brought_is_pending_when_it_goes(window, how):
+    first, second = window.id, window.run("implement", "text.txt", task="Number them.", delegator="editor").id
+    window.accepts = AcceptedDocuments()
+    window.caller.show("text.txt")
+    brought = decide(window, "text.txt")
+    window.id = second
+    decide(window, "text.txt")
+    assert window.caller.text("text.txt") == RESULT
+    assert states(window, "text.txt") == ACCEPTED
+    match how:
+        case "undone":
+            undo(window, brought)
+        case "reverted":
+            edit(window, LINES)
+        case "closed":
+            close(window)
+    for window.id in (first, second):
+        assert states(window, "text.txt") == PENDING
+        assert window.call("delegations/get", id=window.id).review.accepted == 0
 
 
 def test_undo_works_after_redo(opened):
@@ -250,9 +273,24 @@ def test_the_notice_of_a_save_may_come_after_the_file_was_written(opened):
 def test_a_file_that_was_closed_at_the_accept_is_not_watched(window):
     window.accepts = AcceptedDocuments()
     decide(window, "text.txt")
-    window.caller.show("text.txt", LINES)
+    window.caller.show("text.txt")
+    report(window, "open")
+    assert edit(window, LINES) == ACCEPTED
     assert window.accepts.state_after(window.top / "text.txt", "change", window.caller.documents) is None
-    assert states(window, "text.txt") == ACCEPTED
+
+
+def test_what_another_frontend_accepted_in_an_open_file_can_be_reverted(window):
+    window.accepts = AcceptedDocuments()
+    editor, window.caller = window.caller, TerminalCaller(window.top)
+    editor.show("text.txt")
+    accepted = decide(window, "text.txt")
+    window.caller = editor
+    assert edit(window, RESULT) == ACCEPTED, "the editor reads the file again"
+    assert edit(window, LINES) == PENDING
+    assert edit(window, RESULT) == ACCEPTED
+    assert edit(window, LINES) == PENDING
+    assert save(window) == PENDING
+    refused(ErrorKind.CONFLICT, undo, window, accepted)
 
 
 def test_a_document_that_another_process_decides_about_is_compared_later(opened, monkeypatch):
@@ -278,16 +316,16 @@ def test_an_editor_that_refuses_leaves_nothing_behind(window):
 def test_only_the_newest_accepts_are_remembered(project, monkeypatch):
     monkeypatch.setattr(editor_documents, "MOST_ACCEPTS", 3)
     for number in range(5):
-        editor_documents.remember_accept(Path("/somewhere"), f"20260101-000000-aaaaa.{number}", [b"a.py"])
+        editor_documents.remember_accept(Path("/somewhere"), f"20260101-000000-aaaaa.{number}", [b"a.py"], {})
     accepts = editor_documents.EditorAccepts().of(Path("/somewhere/a.py"))
     assert [token[-1] for token in accepts] == ["2", "3", "4"]
 
 
 def test_an_accept_that_another_process_forgets_meanwhile_is_no_error(project):
-    editor_documents.remember_accept(Path("/somewhere"), "20260101-000000-aaaaa.1", [b"a.py"])
+    editor_documents.remember_accept(Path("/somewhere"), "20260101-000000-aaaaa.1", [b"a.py"], {})
     folder = delegation_folder.state_root() / "editor-accepts"
     (folder / "20260101-000000-bbbbb.1.json").symlink_to("forgotten")
-    editor_documents.remember_accept(Path("/somewhere"), "20260101-000000-aaaaa.2", [b"a.py"])
+    editor_documents.remember_accept(Path("/somewhere"), "20260101-000000-aaaaa.2", [b"a.py"], {})
     accepts = editor_documents.EditorAccepts().of(Path("/somewhere/a.py"))
     assert [token[-1] for token in accepts] == ["1", "2"]
 

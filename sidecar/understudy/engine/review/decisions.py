@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from understudy.engine.review import decision_recovery, editor_documents, review_state
+from understudy.engine.review import decision_recovery, editor_documents, review_state, shared_hunks
 from understudy.engine.review.editor_documents import Buffers, Documents, Editor, not_saved, unsaved_text
 from understudy.engine.worktrees.worktree_record import WorktreeRecord, load_record
 from understudy.files.durable import failpoint
@@ -123,9 +123,9 @@ def decide(
         accept, merged_manually, record = _sort_out(files, requests, at)
         if not flagged:
             _refuse_flagged(files, accept, folder.id)
-        _refuse_unsaved(at.workspace, documents, _paths_of(files, accept), Buffers(at.workspace, editor).uris)
+        refuse_unsaved(at.workspace, documents, _paths_of(files, accept), Buffers(at.workspace, editor).uris)
         # What was merged by hand must not be lost when the document is closed: only its file is evidence of it.
-        _refuse_unsaved(at.workspace, documents, _paths_of(files, merged_manually), ())
+        refuse_unsaved(at.workspace, documents, _paths_of(files, merged_manually), ())
         conflicts, merged, token = (
             _accept(at, accept, merged_manually, by, editor, splits=splits)
             if accept or merged_manually
@@ -163,6 +163,8 @@ def undo(
     token: str, *, by: str, documents: Documents, only: list[str] | None = None, editor: Editor | None = None
 ) -> None:
     """Undo an accept with a three-way merge, which keeps later edits. Files open in ``editor`` are changed there.
+
+    Accepted hunks of other results that found their text there, and lose it now, are pending again.
 
     ``only``: ids of hunks of the accept; the others stay accepted. Errors: ``invalid_params`` (no such token or hunk),
     ``conflict`` (undone already), ``merge_conflict`` (a later edit overlaps; nothing changes).
@@ -208,8 +210,10 @@ def undo(
         with decision_recovery.lock_workspace(at.workspace, at.folder):
             for attempt in range(1, MERGE_TRIES + 1):
                 seen = Buffers(at.workspace, editor)
-                _refuse_unsaved(at.workspace, documents, [image.path for image in undo_record.images], seen.uris)
+                refuse_unsaved(at.workspace, documents, [image.path for image in undo_record.images], seen.uris)
                 changes = undo_merge.undo(at.store, undo_record, seen.read)
+                # First: if this process is killed in between, they are only pending although their text is there.
+                shared_hunks.reopen(folder.id, at.workspace, {c.path: (c.before, c.after) for c in changes}, by=by)
                 intent = review_state.DecisionIntent(
                     "undo", token, by, hunks, [path_quoting.quote(change.path) for change in changes]
                 )
@@ -383,7 +387,7 @@ def _refuse_flagged(files: list[FileDiff], accept: list[review_state.HunkRef], i
         )
 
 
-def _refuse_unsaved(workspace: Path, documents: Documents, paths: list[str], editable: Container[str]) -> None:
+def refuse_unsaved(workspace: Path, documents: Documents, paths: list[str], editable: Container[str]) -> None:
     """Raise ``conflict`` if a file has unsaved text in a document that is not ``editable``."""
     wire_paths = {os.fsdecode(path_quoting.unquote(path)): path for path in paths}
     unsaved = []
@@ -432,6 +436,11 @@ def _carry_out(
             _write_undo_file(at, intent, todo, verified)
             failpoint("undo file written")
         review_state.record_intent(at.folder, intent)
+        if intent.kind == "accept" and todo:
+            saved: dict[str, list[str]] = {path_quoting.quote(change.path): [] for change in on_disk if change.after}
+            for ref in intent.hunks:
+                saved.get(ref.path, []).append(ref.hunk)
+            editor_documents.remember_accept(at.workspace, intent.token, seen.paths(edits), saved)
         with transaction.FileTransaction(at.workspace, review_state.exchange_file(at.folder)) as files:
             if on_disk:
                 files.apply(on_disk)
@@ -440,8 +449,6 @@ def _carry_out(
                     [at.workspace / os.fsdecode(change.path) for change in on_disk[-editor_saves.MOST_FILES :]]
                 )
             if edits:
-                if intent.kind == "accept":
-                    editor_documents.remember_accept(at.workspace, intent.token, seen.paths(edits))
                 seen.edit(edits)
                 edited = True
                 failpoint("edited")

@@ -4,8 +4,9 @@ The editor changes the text of an open file. Everything else is changed on disk:
 creation, deletion, rename, mode, link target or binary content of an open file, which is refused while the editor has
 unsaved text for it. Merging works on bytes: a text is merged as the bytes it would have on disk (``bytes_like``).
 
-A user can revert an accept in the editor. So each is remembered in ``<state>/editor-accepts/<undo token>.json``, which
-is written while the lock of the delegation is held. Losing it loses nothing but the notice: ``undo`` does not need it.
+A user can revert an accept in the editor, also one of another frontend. So each is remembered in
+``<state>/editor-accepts/<undo token>.json``, which is written while the lock of the delegation is held. Losing it
+loses nothing but the notice: ``undo`` does not need it.
 Several editors can show one file. Only the server of the editor that an accept changed reports what happens to it; when
 that server has ended, or has closed the document, any other one may.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -38,7 +40,7 @@ _PLAIN = "100644"
 _FILES = frozenset({_PLAIN, "100755"})
 _RETRY = "If the editor shows the change anyway, accept it again: it is then only recorded."
 MOST_ACCEPTS = 200
-"""How many accepts are remembered, the newest."""
+"""How many accepts are remembered, the newest; and how many of the files of one that no editor shows."""
 _MOST_BYTES = 4 * 1024 * 1024
 _COARSE_NANOSECONDS = 50_000_000
 _SUFFIX = ".json"
@@ -284,6 +286,8 @@ class EditorFile(msgspec.Struct):
     """Hunks that are pending because the user reverted them in the editor."""
     server: identity.Identity | None = None
     """The process whose editor shows the document; None after it was closed, or after that process ended."""
+    elsewhere: bool = False
+    """The file was changed on disk, and no editor has reported it since: one that showed it then can revert that."""
 
 
 class EditorAccept(msgspec.Struct):
@@ -293,10 +297,16 @@ class EditorAccept(msgspec.Struct):
     files: dict[str, EditorFile]
 
 
-def remember_accept(workspace: Path, token: str, paths: Iterable[bytes]) -> None:
-    """Remember an accept that is about to change these documents."""
+def remember_accept(workspace: Path, token: str, shown: Iterable[bytes], on_disk: Mapping[str, list[str]]) -> None:
+    """Remember an accept that is about to change these documents, and these files with these hunks.
+
+    An editor may show such a file, too: it reads it again, and Ctrl+Z reverts what it has read.
+    """
     server = this_process()
-    accept = EditorAccept(str(workspace), {path_quoting.quote(path): EditorFile(server=server) for path in paths})
+    files = {
+        path: EditorFile(saved=hunks, elsewhere=True) for path, hunks in itertools.islice(on_disk.items(), MOST_ACCEPTS)
+    }
+    accept = EditorAccept(str(workspace), files | {path_quoting.quote(p): EditorFile(server=server) for p in shown})
     folder = _folder()
     with durable.named_failures(folder):
         folder.mkdir(mode=0o700, exist_ok=True)

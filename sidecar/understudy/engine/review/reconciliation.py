@@ -1,12 +1,13 @@
 """Make accepted hunks pending again that the user reverted in an editor, and accept them again if they return.
 
 An editor can revert an accept without a word to us: Ctrl+Z, *Revert File*, closing a document without saving it.
-The rule, for each accepted hunk of an accept that changed an open document:
+The rule, for each accepted hunk of an accept that changed an open document, or a file that an editor shows since:
 
 * It is **reverted** if undoing it would change nothing: its text is gone, and its place shows what was there before.
   Lines that the user has edited, formatted or moved are neither; the hunk stays accepted.
 * It is **restored** if accepting it again would change nothing. A hunk that was reverted is then accepted again, with
   the same undo token: redo, or a document that is reverted to a file that was saved with the hunk.
+* What is reverted is reverted for every result that had brought the same text (``shared_hunks``).
 * Only what an editor did counts. If a hunk was saved and then another program changed the file (a switch of branches,
   a stash, a formatter), its text may be elsewhere: it stays accepted, and the document is no longer watched.
 * An editor that ends shows nothing: its documents are compared with the files on disk.
@@ -26,7 +27,7 @@ from typing import Literal
 
 import msgspec
 
-from understudy.engine.review import decision_recovery, decisions, editor_documents, review_state
+from understudy.engine.review import decision_recovery, decisions, editor_documents, review_state, shared_hunks
 from understudy.engine.review.editor_documents import BufferEdit, Buffers, Documents
 from understudy.engine.worktrees.worktree_record import load_record
 from understudy.git import repository
@@ -75,7 +76,7 @@ def reconcile(state: DocumentState, *, by: str) -> bool:
         except UnderstudyError as error:
             if error.kind is ErrorKind.CONFLICT:  # another process decides
                 again = True
-            elif error.kind is ErrorKind.UNKNOWN_DELEGATION:
+            elif error.kind in {ErrorKind.UNKNOWN_DELEGATION, ErrorKind.BASE_UNAVAILABLE}:
                 editor_documents.forget_accept(token)
             else:
                 raise
@@ -137,6 +138,9 @@ class _Accept:
         if path not in accept.files:
             return False
         file = accept.files[path]
+        if file.elsewhere and event == "open":
+            editor_documents.forget_accept(self._token, path)  # it was not open then: Ctrl+Z has nothing to revert
+            return False
         if editor_documents.is_shown_by_another(file):
             return event == "open"  # the other server may be about to end: an editor that restarts its server
         buffers = Buffers(workspace, _Shown(self._state.documents))
@@ -157,6 +161,7 @@ class _Accept:
                 return False
             before = msgspec.json.encode(file)
             file.server = server
+            file.elsewhere = file.elsewhere and server is None
             # A later decision on a hunk counts: it is not accepted again with this token.
             file.reverted = [hunk for hunk in file.reverted if _is_pending(now, path, hunk)]
             compared = self._compare(at, now, path, file, shown)
@@ -167,6 +172,8 @@ class _Accept:
                     editor_documents.forget_accept(self._token, path)
                 return event not in {"later", "ended"}
             self._record(at, compared, by)
+            if compared.reverted:
+                self._reopen_shared(at, raw, shown, by)
             file.reverted = [hunk for hunk in file.reverted if hunk not in {ref.hunk for ref in compared.restored}]
             file.reverted += [ref.hunk for ref in compared.reverted if ref.hunk not in file.reverted]
             if is_saved:
@@ -239,6 +246,14 @@ class _Accept:
             review_state.selection([(hunk_ref.path, hunk_ref.hunk) for hunk_ref in refs]) for refs in (every, [ref])
         )
         return undo_merge.part(at.store, (at.record.base_commit, at.head), record, *chosen, difference=splits)
+
+    def _reopen_shared(self, at: decisions.LockedResult, path: bytes, shown: Entry | None, by: str) -> None:
+        """Make accepted hunks of other results pending that found their text in what this accept had brought."""
+        kept = review_state.read_record(review_state.undo_file(self._folder, self._token), review_state.UndoFile).record
+        images = [_turned(image) for image in kept.images if image.path == path_quoting.quote(path)]
+        with contextlib.suppress(UnderstudyError):  # the user's edits overlap: then nothing shows what was there
+            for change in undo_merge.undo(at.store, UndoRecord(images=images), lambda _: shown):
+                shared_hunks.reopen(self._folder.id, at.workspace, {path: (change.after, shown)}, by=by)
 
     def _record(self, at: decisions.LockedResult, compared: _Comparison, by: str) -> None:
         if not compared.reverted and not compared.restored:
