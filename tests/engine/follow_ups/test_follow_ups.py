@@ -27,7 +27,7 @@ def number_lines(project):
         f"""
         prompt = sys.stdin.read()
         say(type="session", sessionId="s-1")
-        if "asked for now" not in prompt:
+        if "asked for now" not in prompt or "Overwrite" in prompt:
             pathlib.Path("text.txt").write_text({RESULT!r})
             pathlib.Path("ignored.txt").write_text("left by the agent")
         say(type="result", ok=True, text="Done.")
@@ -87,6 +87,25 @@ def test_a_reply_shows_exactly_what_is_pending(replied):
     project.call("delegations/decide", id=child, decisions=[{"decision": "accept"}])
     expected = LINES.replace("line 5\n", "FIVE\n").replace("line 35\n", "thirty-five\n")
     assert (project.top / "text.txt").read_text() == "mine\n" + expected
+
+
+@pytest.mark.parametrize("asked", ["Overwrite", "Keep"])
+def test_a_reply_keeps_an_edit_of_the_result_or_says_that_it_is_lost(replied, asked):
+    project = replied
+    head = project.call("delegations/diff", id=project.id).head
+    text = RESULT.replace("twenty\n", "twenty, as I like it\n")
+    project.call("delegations/amend", id=project.id, path="text.txt", text=text, head=head)
+    done = project.finish(project.call("delegations/reply", id=project.id, text=f"{asked} it.").id)
+    assert prompt_of(done.id).count("The user edited it: keep the edit") == 1
+    shown = project.call("delegations/file", id=done.id, path="text.txt", side="result").text
+    lost = [event.text for event in project.events(done.id) if isinstance(event, Note) and event.level == "warning"]
+    if asked == "Keep":
+        assert (shown, lost) == (text, [])
+    else:
+        assert shown == RESULT
+        [said] = lost
+        assert "not in this result as you left them: line 20 of text.txt." in said
+        assert said.endswith(f"They are in the result of {project.id}.")
 
 
 def test_a_name_cannot_pass_for_comments_of_the_user(project):

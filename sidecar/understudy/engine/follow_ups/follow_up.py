@@ -144,7 +144,9 @@ def _continue(
             if delegation.head is not None:
                 files = review_state.files_of(folder, objects, record.base_commit, delegation.head)
             origin.base, origin.head = record.base_commit, delegation.head
-            origin.undecided = [hunk for _, hunk in review_state.in_state(files, HunkState.PENDING)]
+            pending = [hunk for file in files for hunk in file.hunks if hunk.state is HunkState.PENDING]
+            origin.undecided = [hunk.id for hunk in pending]
+            origin.edited = [hunk.id for hunk in pending if hunk.edited]
             origin.words = reply_prompt(
                 objects, (record.base_commit, delegation.head or record.base_commit), files, earlier, text
             )
@@ -392,7 +394,9 @@ def _described(file: FileDiff, hunk: Hunk) -> str:
     else:
         where = "the whole file" if file.binary else f"{file.status}"
     reason = f" Why: {hunk.reason.strip()}" if hunk.reason and hunk.reason.strip() else ""
-    return f"- `{path_quoting.readable(file.path)}`, {where}.{reason}"
+    edited = hunk.edited and hunk.state is HunkState.PENDING
+    keep = " The user edited it: keep the edit, unless you are asked to change it." if edited else ""
+    return f"- `{path_quoting.readable(file.path)}`, {where}.{reason}{keep}"
 
 
 def _shown(objects: ObjectStore, sides: tuple[str, str], file: FileDiff, hunk: Hunk) -> str:

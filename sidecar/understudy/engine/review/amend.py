@@ -14,10 +14,13 @@ from understudy.engine.worktrees import worktree_record
 from understudy.files import user_file
 from understudy.git import changes, path_rules
 from understudy.git import diff as git_diff
+from understudy.git.merge import hunk_merge
+from understudy.git.object_store import ObjectStore
 from understudy.git.verification import tree_of
 from understudy.journal import delegation_folder
 from understudy.judge import check_findings
 from understudy.model.delegation import events
+from understudy.model.delegation.spec import Origin
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import noticed
 from understudy.model.hunks import FileDiff, Hunk, HunkState
@@ -207,6 +210,25 @@ def _carried(
                 if old is not None:
                     carried[hunk.id] = old
     return carried
+
+
+def lost_edits(origin: Origin, objects: ObjectStore, head: str) -> str | None:
+    """Return a sentence about the user's edits of the parent's result that the result ``head`` of a reply lacks."""
+    before = origin.head or origin.base
+    lost = []
+    for file in git_diff.file_diffs(objects, origin.base, before) if origin.edited else []:
+        for hunk in file.hunks:
+            if hunk.id in origin.edited:
+                chosen = review_state.selection([(file.path, hunk.id)])
+                plan = hunk_merge.plan(objects, origin.base, before, chosen, changes.reader(objects, head))
+                if plan.changes or plan.conflicts:
+                    lost.append(f"line {hunk.new_start} of {path_quoting.readable(file.path)}")
+    if not lost:
+        return None
+    return (
+        f"Changes that you had edited are not in this result as you left them: {name_list(lost, _MOST_NAMED)}. "
+        f"They are in the result of {origin.parent}."
+    )
 
 
 @dataclass(frozen=True, slots=True)

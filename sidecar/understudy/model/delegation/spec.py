@@ -46,6 +46,8 @@ class Origin(Wire, kw_only=True):
     """The parent's result, for a reply."""
     undecided: list[str] = msgspec.field(default_factory=list)
     """Pending hunks of the parent's result; they are under review again."""
+    edited: list[str] = msgspec.field(default_factory=list)
+    """Those of them that the user edited."""
     words: str | None = None
     """Instructions after the parent's task: accepted and rejected hunks with reasons, and the new request."""
     said: list[str] = msgspec.field(default_factory=list)

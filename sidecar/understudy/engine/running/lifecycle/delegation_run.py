@@ -210,6 +210,7 @@ class DelegationRun:
         if self._messages.waiting:
             text = f"The agent did not get your last message. It is part of your next reply to {run.folder.id}."
             run.emit(events.Note(level="warning", text=text))
+        await self._report_lost_edits()
         if end.verdict is Verdict.VERIFIED:
             await self._keep_as_branch()
         run.emit(
@@ -278,6 +279,17 @@ class DelegationRun:
         if self._stops.cancelled_by is not None:
             return "they were cancelled"
         return self._failure.message.rstrip(".") if self._failure is not None else "they were interrupted"
+
+    async def _report_lost_edits(self) -> None:
+        """Tell the user which of their edits of the parent's result the agent has changed."""
+        run, result, origin = self._run, self._results.result, self._run.spec.origin
+        if self._before is None and origin is not None and origin.edited and result is not None and result.head:
+            from understudy.engine.review import amend
+
+            with contextlib.suppress(UnderstudyError):  # the verdict matters more
+                lost = await run.in_thread(amend.lost_edits, origin, run.worktree.store, result.head)
+                if lost is not None:
+                    run.emit(events.Note(level="warning", text=lost))
 
     async def _keep_as_branch(self) -> None:
         """Commit the result on a new branch, if the delegator of the last attempt is configured like that."""
