@@ -1749,6 +1749,8 @@ export interface Delegation {
   askedBy: AskedBy;
   startedAt: string;
   finishedAt?: string;
+  /** When its checks began to run again, the last time. */
+  recheckedAt?: string;
   error?: ErrorInfo;
   groupId?: string;
   /** Ids of the delegations of its group that must succeed before it starts. */

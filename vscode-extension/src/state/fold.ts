@@ -71,6 +71,7 @@ function stateChange(now: Delegation, event: Event): Fields<Delegation> {
     reservationFacts: undefined,
     places: undefined,
     finishedAt: undefined,
+    recheckedAt: event.at,
     error: undefined,
   };
   return now.state === "finished" ? { state, ...again } : { state };

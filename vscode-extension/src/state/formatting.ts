@@ -3,10 +3,12 @@
 import { t } from "../base/l10n.ts";
 import type { Delegation, ErrorInfo } from "../protocol.ts";
 
-/** Milliseconds from start to end, or to `now`. */
-export function elapsed(delegation: Pick<Delegation, "startedAt" | "finishedAt">, now: number): number {
-  const end = delegation.finishedAt === undefined ? now : Date.parse(delegation.finishedAt);
-  return Math.max(0, end - Date.parse(delegation.startedAt));
+/** Milliseconds from start to end, or to `now`; only of the checks if they ran again. */
+export function elapsed(
+  { startedAt, recheckedAt = startedAt, finishedAt }: Pick<Delegation, "startedAt" | "recheckedAt" | "finishedAt">,
+  now: number,
+): number {
+  return Math.max(0, (finishedAt === undefined ? now : Date.parse(finishedAt)) - Date.parse(recheckedAt));
 }
 
 /** `0:42`, `12:03`, `1:02:03`. */

@@ -47,6 +47,7 @@ def fold(delegation: Delegation, event: Event) -> Delegation:
         if delegation.state is State.FINISHED:
             # The checks run again: the old verdict is invalid until there is a new one.
             change.update(verdict=None, reservations=[], reservation_facts=[], places=[], finished_at=None, error=None)
+            change["rechecked_at"] = event.at
     handler = _HANDLERS.get(type(event))
     if handler is not None:
         handler(delegation, event, change)

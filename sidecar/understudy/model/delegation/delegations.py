@@ -342,6 +342,8 @@ class Delegation(Wire, kw_only=True):
     asked_by: AskedBy
     started_at: str
     finished_at: str | None = None
+    rechecked_at: str | None = None
+    """When its checks began to run again, the last time."""
     error: ErrorInfo | None = None
     group_id: str | None = None
     after: list[str] = msgspec.field(default_factory=list)
