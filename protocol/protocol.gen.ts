@@ -2528,6 +2528,26 @@ export interface ExportResult {
   patch?: string;
 }
 
+/** Commit the accepted files of a result on the user's branch, with the user's own git and its hooks. */
+export interface CommitParams {
+  id: string;
+  /** Absent: the task, with the delegator, the verdict and how much is tested. */
+  message?: string | null;
+  /** Only return what would be committed. */
+  dryRun?: boolean;
+}
+
+/** What was committed. */
+export interface CommitResult {
+  message: string;
+  /** The accepted files that differ from the last commit. */
+  files: string[];
+  /** Those of them in which the user changed more than was accepted, which is committed with it. */
+  mixed: string[];
+  /** Absent for a dry run. */
+  commit?: string;
+}
+
 /** How to restore the worktree. */
 export interface RescueResult {
   rescueRef: string;
@@ -3482,6 +3502,8 @@ export interface Requests {
   "understudy/delegations/say": { params: SayParams; result: SayResult };
   /** Export a result, without rejected hunks, as a branch, commit or patch. */
   "understudy/delegations/export": { params: ExportParams; result: ExportResult };
+  /** Commit exactly the accepted files of a result, with the evidence in the message; what else is changed stays. */
+  "understudy/delegations/commit": { params: CommitParams; result: CommitResult };
   /** Discard a result and its worktree; the rescue ref restores it byte for byte. */
   "understudy/delegations/discard": { params: IdParams; result: RescueResult };
   /** List the worktrees on disk with their owners. */

@@ -168,6 +168,7 @@ _ROWS: tuple[Method, ...] = (
     Method("delegations/answer", "decides", "review:answer"),
     Method("delegations/say", "decides", "review:say"),
     Method("delegations/export", "decides", "review:export"),
+    Method("delegations/commit", "decides", "review:commit", slow=True),
     Method("delegations/discard", "decides", "review:discard"),
     Method("worktrees/list", "reads", "review:worktrees"),
     Method("worktrees/remove", "decides", "review:remove_worktree"),

@@ -182,6 +182,27 @@ class ExportResult(Wire, kw_only=True):
     patch: str | None = None
 
 
+class CommitParams(IdParams, kw_only=True):
+    """Commit the accepted files of a result on the user's branch, with the user's own git and its hooks."""
+
+    message: str | None = None
+    """Absent: the task, with the delegator, the verdict and how much is tested."""
+    dry_run: bool = False
+    """Only return what would be committed."""
+
+
+class CommitResult(Wire, kw_only=True):
+    """What was committed."""
+
+    message: str
+    files: list[str]
+    """The accepted files that differ from the last commit."""
+    mixed: list[str]
+    """Those of them in which the user changed more than was accepted, which is committed with it."""
+    commit: str | None = None
+    """Absent for a dry run."""
+
+
 class RescueResult(Wire, kw_only=True):
     """How to restore the worktree."""
 

@@ -3,7 +3,8 @@
 Git runs programs that a repository names: hooks, filters, text converters, diff and merge drivers, file-system
 monitors, credential helpers, editors, pagers. It also searches for the repository upwards from its working directory.
 In a worktree that an agent wrote, both are ways to run the agent's code. So both are off: the environment starts empty,
-the git directory is always explicit, and every setting that names a program is overridden.
+the git directory is always explicit, and every setting that names a program is overridden. The one exception is a
+commit on the user's own branch, in a workspace that they trust (``run_users_git``).
 """
 
 from __future__ import annotations
@@ -35,6 +36,20 @@ DEFAULT_TIMEOUT_SECONDS = 300.0
 
 DEFAULT_OUTPUT_LIMIT = 256 * 1024 * 1024
 """Bytes of standard output kept; a listing of a million paths is smaller."""
+
+USERS_GIT_SECONDS = 900.0
+"""Time limit of the user's own git, whose hooks may run the tests of the project."""
+
+_OF_THE_USER = frozenset(
+    {
+        *("EMAIL", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"),
+        # what signs commits, and the desktop on which it asks for a passphrase
+        *("SSH_AUTH_SOCK", "GNUPGHOME", "GPG_TTY", "XDG_RUNTIME_DIR", "DISPLAY", "WAYLAND_DISPLAY"),
+        *("XAUTHORITY", "DBUS_SESSION_BUS_ADDRESS"),
+    }
+)
+"""Variables that the user's own git and what it starts get, besides those of every program."""
+_IDENTITY = ("GIT_AUTHOR_", "GIT_COMMITTER_")
 
 _ERROR_LIMIT = 64 * 1024
 """Bytes of standard error kept: the first ones, which name the cause."""
@@ -193,6 +208,40 @@ def run_git(
             hint="Free some space there.",
         )
     return completed
+
+
+def run_users_git(
+    *arguments: str | bytes,
+    git_dir: Path,
+    work_tree: Path,
+    stdin: bytes | None = None,
+    timeout_seconds: float = USERS_GIT_SECONDS,
+) -> Completed:
+    """Run git as the user does in a terminal: with their settings, hooks, filters and signature.
+
+    Only for what the user asks for, in a workspace that they trust. It has no terminal: a question fails. Raises the
+    errors of ``run_git``.
+    """
+    from understudy.process.call_checks import base_environment
+
+    asked = {name: value for name, value in os.environ.items() if name in _OF_THE_USER or name.startswith(_IDENTITY)}
+    environment = base_environment(asked) | _marks | {
+        "PATH": _search_path(),
+        "GIT_DIR": str(git_dir),
+        "GIT_WORK_TREE": str(work_tree),
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_EDITOR": ":",
+        "GIT_PAGER": "cat",
+    }  # fmt: skip
+    argv: list[str | bytes] = [_program(), "--no-pager", *arguments]
+    return _run(
+        argv,
+        environment,
+        work_tree,
+        stdin=stdin,
+        timeout_seconds=timeout_seconds,
+        output_limit=DEFAULT_OUTPUT_LIMIT,
+    )
 
 
 def abort() -> None:

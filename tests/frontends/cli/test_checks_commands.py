@@ -62,6 +62,21 @@ def test_the_suggested_check_is_tried_saved_listed_and_removed(repository: Path)
     assert not saved.exists()
 
 
+def test_all_checks_run_on_the_current_files(repository: Path) -> None:
+    run("trust", "--yes")
+    output = run("checks", "test")
+    assert "make\n" in output, "the suggested one, without saving it"
+    assert "It passes" in output
+    assert not (repository / ".understudy" / "checks").exists()
+    run("checks", "add", "own", "--no-test", "--", "test", "-f", "new.txt")
+    run("checks", "add", "style", "--no-test", "--optional", "--", "false")
+    assert "It fails with exit code 1" in run("checks", "test", code=1)
+    (repository / "new.txt").write_text("not committed\n")
+    trials = json.loads(run("checks", "test", "--json"))
+    assert {name: trial["ok"] for name, trial in trials.items()} == {"own": True, "style": False}
+    run("checks", "test", "style", code=1)
+
+
 def test_what_comes_after_adding_a_check(repository: Path, monkeypatch: pytest.MonkeyPatch, delegation: Any) -> None:
     run("trust", "--yes")
     monkeypatch.setattr(terminal, "is_terminal", lambda _stream: True)

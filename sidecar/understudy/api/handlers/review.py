@@ -213,6 +213,18 @@ def export(caller: Caller, params: review_messages.ExportParams) -> review_messa
     return review_messages.ExportResult(branch=params.branch if params.to == "branch" else None, commit=exported.commit)
 
 
+def commit(caller: Caller, params: review_messages.CommitParams) -> review_messages.CommitResult:
+    """Commit exactly the accepted files of a result, with the evidence in the message; what else is changed stays.
+
+    The user's own git does it, with their hooks and signature: only in a trusted workspace.
+    """
+    from understudy.engine.review import commit as committing
+
+    folder = folder_of(params.id)
+    done = committing.commit(folder, params.message, caller.documents(), dry_run=params.dry_run)
+    return review_messages.CommitResult(message=done.message, files=done.files, mixed=done.mixed, commit=done.commit)
+
+
 def dismiss(caller: Caller, params: messages.IdParams) -> messages.EmptyResult:
     """Record that a finished run no longer needs the user's attention, until its checks run again."""
     from understudy.engine.review import decision_recovery

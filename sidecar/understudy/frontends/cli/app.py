@@ -61,6 +61,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "answer": ("delegate.answer:answer", "Answer an agent that waits for permission."),
         "say": ("delegate.answer:say", "Say something to an agent that works."),
         "export": ("review.export:export", "Export a result as a branch, commit or patch."),
+        "commit": ("review.export:commit", "Commit the accepted files of a result, with its evidence."),
         "discard": ("review.worktrees:discard", "Discard a result and its worktree; `restore` undoes this."),
         "restore": ("review.worktrees:restore", "Restore a discarded worktree."),
         "worktrees": ("review.worktrees:worktrees", "Manage worktrees on disk: list, remove, clean up."),

@@ -243,6 +243,35 @@ def test_export_changes_nothing_else(bench: Bench, run: Run) -> None:
     assert bench.git("status", "--short") == ""
 
 
+def test_commit_shows_what_it_commits_and_asks(bench: Bench, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = bench.identifier
+    (bench.top / "mine.txt").write_text("mine\n")
+    code, _, said = run("commit", whole, "--yes")
+    assert code == exit_codes.Exit.ERROR
+    assert "Accept changes first." in said
+    code, text, _ = run("accept", whole, "--all", "--include-flagged")
+    assert f"next: understudy checks test\n      understudy commit {whole}\n" in text
+    code, text, _ = run("commit", whole, "--dry-run")
+    assert code == exit_codes.Exit.OK
+    assert text.splitlines()[0].endswith("x")
+    assert text.endswith("\n  .github/x.yml\n  a.txt\n  new/b.txt\n")
+    assert run("commit", whole)[0] == exit_codes.Exit.USAGE, "it needs a terminal to ask"
+    assert bench.git("log", "--format=%s") == "all\n"
+    with monkeypatch.context() as patched:
+        patched.setattr(terminal, "is_terminal", lambda _: True)
+        asked = CliRunner().invoke(app.group, ["commit", whole], input="n\n")
+    assert asked.exit_code != 0
+    assert "Commit? [Y/n]" in asked.output
+    assert bench.git("log", "--format=%s") == "all\n"
+    code, text, _ = run("commit", whole, "--yes", "-m", "Number two lines")
+    assert (code, text) == (exit_codes.Exit.OK, bench.git("rev-parse", "HEAD"))
+    assert bench.git("show", "--format=%s", "--name-only").split("\n\n") == [
+        "Number two lines", ".github/x.yml\na.txt\nnew/b.txt\n"
+    ]  # fmt: skip
+    assert bench.git("status", "--porcelain") == "?? mine.txt\n"
+    assert '"input_empty"' in run("commit", whole, "--yes", "--json")[1]
+
+
 def test_export_overwrites_only_what_it_may(
     bench: Bench, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

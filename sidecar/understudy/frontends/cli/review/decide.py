@@ -216,6 +216,8 @@ def summary(
         rows.append(f"pending: {event_lines.plural(left, 'hunk')}; understudy review {identifier}\n")
     elif follows and any(hunk.state is HunkState.REJECTED for hunk in result.hunks):
         rows.append(event_lines.next_commands(f"understudy reply {identifier} 'what to do instead'") + "\n")
+    elif result.undo_token:
+        rows.append(event_lines.next_commands("understudy checks test", f"understudy commit {identifier}") + "\n")
     return "".join(sides) + terminal.for_people("".join(rows), sys.stdout)
 
 

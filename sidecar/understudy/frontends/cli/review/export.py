@@ -1,4 +1,4 @@
-"""``export``."""
+"""``export`` and ``commit``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from understudy.frontends.cli.calls import options
+from understudy.frontends.cli.calls import exit_codes, options, workspace_trust
 from understudy.frontends.cli.calls.api_calls import call, resolve
 from understudy.frontends.cli.output import event_lines, output, output_file
 from understudy.frontends.cli.terminal import terminal
@@ -78,6 +78,47 @@ def export(
                 event_lines.next_commands(f"git diff HEAD...{exported.branch}", f"git merge {exported.branch}"),
                 err=True,
             )
+
+
+@click.command(
+    epilog=options.examples(
+        "understudy commit k3f9q", "understudy commit k3f9q -m 'Support tabs'", "understudy commit k3f9q --dry-run"
+    )
+)
+@options.identifier
+@click.option("-m", "--message", metavar="TEXT", help="Use another message.")
+@click.option("--dry-run", is_flag=True, help="Only show the message and the files.")
+@click.option("-y", "--yes", is_flag=True, help="Commit without asking.")
+@options.as_json
+def commit(*, identifier: str, message: str | None, dry_run: bool, yes: bool, json_: bool) -> int:
+    """Commit the accepted files of a result on your branch, with its evidence in the message.
+
+    Exactly these files are committed, as they are on disk; what else you changed or staged stays as it is. It is your
+    own git, with your hooks and your signature, so the workspace must be trusted. With --json, prints the
+    `CommitResult`.
+    """
+    whole = resolve(identifier)
+    shown = call("delegations/commit", id=whole, message=message, dryRun=True)
+    if not json_:
+        rows = [terminal.one_line(row) for row in shown.message.rstrip().splitlines()]
+        mixed = dict.fromkeys(shown.mixed, " (with your own changes)")
+        files = [f"  {terminal.path(path)}{mixed.get(path, '')}" for path in shown.files]
+        click.echo("\n".join([*rows, "", *files]), err=not dry_run)
+    if dry_run:
+        if json_:
+            output.json(shown)
+        return exit_codes.Exit.OK
+    if not yes:
+        if json_ or not workspace_trust.can_ask():
+            raise click.UsageError("Asking needs a terminal: commit with --yes, or look first with --dry-run.")
+        if not click.confirm("Commit?", default=True, err=True):
+            raise click.Abort
+    done = call("delegations/commit", id=whole, message=shown.message)
+    if json_:
+        output.json(done)
+    else:
+        click.echo(done.commit)  # one word, for scripts
+    return exit_codes.Exit.OK
 
 
 def _may_overwrite(file: str) -> bool:

@@ -119,13 +119,39 @@ def add(
     return exit_codes.Exit.OK
 
 
-@checks.command("test", epilog=options.examples("understudy checks test pytest"))
-@options.named_entry(options.complete_checks)
-def test(*, name: str, workspace: str | None, json_: bool) -> int:
-    """Run a check on the current files in a worktree."""
-    trial = call("checks/test", name=name, workspace=uri(workspace or "."))
-    _print_trial(trial, json_=json_)
-    return exit_codes.Exit.OK if trial.ok else exit_codes.Exit.UNVERIFIED
+@checks.command("test", epilog=options.examples("understudy checks test", "understudy checks test pytest"))
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=options.complete_checks)
+@options.in_workspace
+@options.as_json
+def test(*, names: tuple[str, ...], workspace: str | None, json_: bool) -> int:
+    """Run checks on the current files in a worktree: all, or those named.
+
+    So you can look at your files after an accept. If no check is configured, the first that the project's files suggest
+    is run. With --json, prints the `CheckTrial` of one named check, or an object of all by name.
+    """
+    where = uri(workspace or ".")
+    trials: dict[str, Any] = {}
+    ok = True
+    for declared in [{"name": name} for name in names] or _on_working_copy(where):
+        name = declared["name"]
+        if not json_ and not names:
+            output.say(terminal.one_line(name), err=True)
+        trial = trials[name] = call("checks/test", name=name, check=declared.get("check"), workspace=where)
+        ok = ok and (trial.ok or not declared.get("required", True))
+        if not json_:
+            _print_trial(trial, json_=False)
+    if json_:
+        output.json(trials[names[0]] if len(names) == 1 else msgspec.to_builtins(trials))
+    return exit_codes.Exit.OK if ok else exit_codes.Exit.UNVERIFIED
+
+
+def _on_working_copy(where: str) -> list[dict[str, Any]]:
+    """Return every configured check, or the first that the project's files suggest; a usage error without any."""
+    listed = call("checks/list", workspace=where).checks
+    if listed:
+        return [{"name": entry.check.name, "required": entry.check.required} for entry in listed]
+    proposed = _proposed(where, None)
+    return [{"name": proposed["name"], "check": proposed}]
 
 
 @checks.command(epilog=options.examples("understudy checks remove pytest"))
