@@ -76,6 +76,7 @@ async function testAndSave(deps: AddDelegatorDeps, draft: Draft): Promise<SaveOu
     const text = unchanged
       ? t("{0} is unchanged. {1}", name, tested.message)
       : t("{0} saved. {1}", name, tested.message);
+    if (tested.ok || !tested.cancelled) deps.tested?.(entry, tested.ok ? undefined : tested.message);
     if (tested.ok) void deps.windows.message("info", text);
     return { kind: "saved", entry };
   } catch (error) {
@@ -92,11 +93,12 @@ export async function testDelegator(deps: AddDelegatorDeps, entry: DelegatorEntr
   const { name } = entry.delegator;
   const workspace = entry.scope === "workspace" ? folderOf(entry.location?.uri, deps.folders())?.uri : undefined;
   const tested = await runTest(deps, name, workspace === undefined ? { name } : { name, workspace });
+  if (!tested.ok && tested.cancelled) return "kept";
+  deps.tested?.(entry, tested.ok ? undefined : tested.message);
   if (tested.ok) {
     void deps.windows.message("info", t("{0} works: {1}", name, tested.message));
     return "kept";
   }
-  if (tested.cancelled) return "kept";
   const change = t("Edit");
   return (await showFailure(deps, tested, [change])) === change ? "change" : "kept";
 }

@@ -40,6 +40,8 @@ export interface AddDelegatorDeps {
   readonly homePath: string;
   readonly environment: Pick<Host["environment"], "openExternal" | "copyToClipboard">;
   readonly commands: Pick<Host["commands"], "run">;
+  /** Gets the outcome of each test of a saved delegator: why it failed. */
+  readonly tested?: (entry: DelegatorEntry, failure: string | undefined) => void;
   /** Gets the steps of failed tests. */
   readonly output: Pick<Host["output"], "warn" | "show">;
 }

@@ -33,6 +33,7 @@ export function registerDelegatorCommands(deps: DelegatorCommandDeps): Disposabl
     folders: () => (host.workspace.trusted ? host.workspace.folders : []),
     homePath: host.environment.homePath,
     output: host.output,
+    tested: (entry, failure) => store.noteTest(entry, failure),
     environment: host.environment,
     commands: host.commands,
   };

@@ -67,7 +67,9 @@ export class Store implements Disposable {
   readonly #lastSeq = new Map<string, number>();
   #order: string[] | undefined;
   #cursor: string | undefined;
+  #listed: readonly DelegatorEntry[] = [];
   #delegators: readonly DelegatorEntry[] = [];
+  readonly #failedTests = new Map<string, { readonly revision: string; readonly message: string }>();
   #delegatorProblems: readonly Problem[] = [];
   /** The default delegators by recipe, of each folder. */
   #defaults: readonly FolderDefaults[] = [];
@@ -121,6 +123,13 @@ export class Store implements Disposable {
 
   get recipes(): readonly Recipe[] {
     return this.#recipes;
+  }
+
+  /** Remember why the last test of a delegator failed: it is not ready until that works or the delegator changes. */
+  noteTest({ delegator: { name }, revision }: DelegatorEntry, failure: string | undefined): void {
+    if (failure === undefined) this.#failedTests.delete(name);
+    else this.#failedTests.set(name, { revision, message: failure });
+    this.#judgeDelegators();
   }
 
   delegator(name: string): DelegatorEntry | undefined {
@@ -367,7 +376,7 @@ export class Store implements Disposable {
           "delegators/list",
           Promise.all(from.map((where) => requester.request("understudy/delegators/list", where))),
           (results) => {
-            this.#delegators = uniqueBy(
+            this.#listed = uniqueBy(
               results.flatMap((each) => each.delegators),
               (entry) => entry.delegator.name,
             );
@@ -376,7 +385,7 @@ export class Store implements Disposable {
               defaults,
               workspace: workspaces[index] ?? "",
             }));
-            this.#mark({ delegators: true });
+            this.#judgeDelegators();
           },
         );
         return;
@@ -439,6 +448,17 @@ export class Store implements Disposable {
       this.#deps.log(`${what}: ${toErrorInfo(error).message}`);
       return undefined;
     }
+  }
+
+  /** The delegators as listed, without those that failed their last test being ready. */
+  #judgeDelegators(): void {
+    this.#delegators = this.#listed.map((entry) => {
+      const failed = this.#failedTests.get(entry.delegator.name);
+      if (failed?.revision !== entry.revision) return entry;
+      const problems: Problem[] = [...entry.state.problems, { severity: "warning", message: failed.message }];
+      return { ...entry, state: { ...entry.state, ready: false, problems } };
+    });
+    this.#mark({ delegators: true });
   }
 
   #mark(what: Partial<Omit<Change, "delegations">> & { delegation?: string }): void {

@@ -592,7 +592,10 @@ describe("Add Delegator", () => {
 
     it("is saved if the user wants to save it anyway", async () => {
       host.buttons.push("Save Anyway");
-      expect((await addDelegator(parts))?.delegator.name).toBe("mine");
+      const failures: (string | undefined)[] = [];
+      const made = await addDelegator({ ...parts, tested: (_, failure) => failures.push(failure) });
+      expect(made?.delegator.name).toBe("mine");
+      expect(failures).toEqual(["mine does not work: no such model"]);
       expect(host.messages).toHaveLength(1);
     });
 

@@ -50,6 +50,24 @@ describe("Store", () => {
     expect(peer.params("understudy/delegations/subscribe")).toEqual([{ after: { a: 3, b: 7 } }]);
   });
 
+  it("holds a delegator that failed its test for not ready, until it passes or changes", async () => {
+    const peer = sidecar([]);
+    const { store, changes } = await attached(peer);
+    const state = () => store.delegator("local-coder")!.state;
+    const { ready, problems } = state();
+    store.noteTest(store.delegator("local-coder")!, "no such model");
+    expect(state()).toMatchObject({ ready: false, problems: [...problems, { message: "no such model" }] });
+    await vi.advanceTimersByTimeAsync(BATCH_MS);
+    expect(changes.at(-1)?.delegators).toBe(true);
+    peer.notify("understudy/changed", { collections: ["delegators"] });
+    await vi.advanceTimersByTimeAsync(BATCH_MS);
+    expect(state().ready).toBe(false);
+    store.noteTest(store.delegator("local-coder")!, undefined);
+    expect(state()).toEqual({ ...state(), ready, problems });
+    store.noteTest({ ...store.delegator("local-coder")!, revision: "older" }, "no such model");
+    expect(state().ready).toBe(ready);
+  });
+
   it("neither loses nor repeats an event when the sidecar restarts", async () => {
     const peer = sidecar([delegation("a", { state: "running", lastSeq: 3 })]);
     const { store, events } = await attached(peer);
