@@ -122,6 +122,12 @@ export function registerDelegatorCommands(deps: DelegatorCommandDeps): Disposabl
       withEntry(
         async (entry) => {
           const { name } = entry.delegator;
+          if (!entry.editable) {
+            const open = t("Open File");
+            const text = t("{0} was written by hand, and such files are not changed. Delete it in its file.", name);
+            if ((await host.windows.message("info", text, { buttons: [open] })) === open) await openFile(entry);
+            return;
+          }
           const remove = t("Delete");
           const detail = t("Its file is deleted. Its delegations are kept.");
           const options = { buttons: [remove], modal: true, detail };
@@ -129,7 +135,7 @@ export function registerDelegatorCommands(deps: DelegatorCommandDeps): Disposabl
           await requester.request("understudy/delegators/delete", { name, revision: entry.revision, ...seen(entry) });
           await store.refresh(["delegators"]);
         },
-        (entry) => entry.editable,
+        (entry) => entry.editable || !!entry.location,
       ),
     ),
   );

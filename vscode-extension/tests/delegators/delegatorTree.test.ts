@@ -169,6 +169,11 @@ describe("commands on a delegator", () => {
     await vi.waitFor(() => expect(row()).not.toContain("editable"));
     await host.commands.run("understudy.delegators.edit", delegatorRow("local-coder"));
     expect(host.opened).toEqual([{ uri: entry?.location?.uri, options: { range: entry?.location?.range } }]);
+    host.buttons.push("Open File");
+    await host.commands.run("understudy.delegators.delete", delegatorRow("local-coder"));
+    expect(host.messages.at(-1)?.text).toContain("was written by hand");
+    expect(host.opened).toHaveLength(2);
+    expect(peer.params("understudy/delegators/delete")).toEqual([]);
     disposables.dispose();
   });
 
