@@ -197,11 +197,25 @@ export function registerDelegationCommands(deps: DelegationCommandDeps): Disposa
         ? t("Discard the result of “{0}”?", only.title)
         : t("Discard {0} results?", found.length);
     if ((await host.windows.message("warning", text, options)) !== discard) return;
+    const discarded: { readonly id: string; readonly rescueRef: string }[] = [];
     for (const { id } of found) {
-      await requester.request("understudy/delegations/discard", { id });
+      discarded.push({ id, ...(await requester.request("understudy/delegations/discard", { id })) });
       await store.read(id);
     }
+    void offerToRestore(discarded);
   });
+  const offerToRestore = async (
+    discarded: readonly { readonly id: string; readonly rescueRef: string }[],
+  ): Promise<void> => {
+    const restore = t("Restore");
+    const text = discarded.length === 1 ? t("Result discarded.") : t("{0} results discarded.", discarded.length);
+    if ((await host.windows.message("info", text, { buttons: [restore] })) !== restore) return;
+    for (const { id, rescueRef } of discarded) {
+      if (store.delegation(id)?.rescueRef !== rescueRef) continue; // restored meanwhile
+      await requester.request("understudy/worktrees/restore", { rescueRef });
+      await store.read(id);
+    }
+  };
   on(
     "restore",
     t("Choose the result to restore"),

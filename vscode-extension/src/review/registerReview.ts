@@ -105,6 +105,10 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
     store.onDidChange(({ delegations, delegators }) => {
       const reviewed = openResults.current && store.delegation(openResults.current.id);
       if (!reviewed) return;
+      if (reviewed.rescueRef !== undefined) {
+        void host.commands.run("understudy.review.close", reviewed.id); // discarded: nothing can be decided
+        return;
+      }
       // Only for a reason: drawing while the review opens would lose the selection.
       const differs = delegators && takesInstructions(store, reviewed) !== instructable;
       if (differs || delegations.has(reviewed.id)) draw();

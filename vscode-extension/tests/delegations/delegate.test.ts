@@ -605,7 +605,7 @@ describe("commands on a delegation", () => {
     const rows = ["group:done", row, delegationRowId("20261121-020000-aaaaa")];
     await host.commands.run("understudy.delegations.discard", row, rows);
     expect(peer.params("understudy/delegations/discard")).toEqual([{ id: DONE.id }]);
-    expect(host.messages).toHaveLength(1);
+    expect(host.messages.map(({ text }) => text).slice(1)).toEqual(["Result discarded."]);
     disposables.dispose();
   });
 
@@ -621,6 +621,9 @@ describe("commands on a delegation", () => {
     expect(peer.params("understudy/delegations/discard")).toEqual([{ id: DONE.id }]);
     await host.commands.run("understudy.delegations.restore", row);
     expect(peer.params("understudy/worktrees/restore")).toEqual([{ rescueRef: "refs/rescue/1" }]);
+    host.buttons.push("Discard", "Restore");
+    await host.commands.run("understudy.delegations.discard", row);
+    await vi.waitFor(() => expect(peer.params("understudy/worktrees/restore")).toHaveLength(2));
     disposables.dispose();
   });
 
