@@ -25,7 +25,7 @@ import { delegationIdOf, transcriptUri } from "../state/delegationUris.ts";
 import { batchesOf, batchOf } from "./batchRows.ts";
 import { statusLine, type DelegationTree, type Group } from "./delegationTree.ts";
 import { displayPath } from "../state/formatting.ts";
-import { followsInstructions } from "../state/instructions.ts";
+import { carriedText, confirmStrengthening, followsInstructions } from "../state/instructions.ts";
 import { questionText } from "../state/questions.ts";
 import type { DelegationNotifications } from "./notifications.ts";
 import { pickRetryDelegator } from "./retryDelegator.ts";
@@ -144,9 +144,14 @@ export function registerDelegationCommands(deps: DelegationCommandDeps): Disposa
   );
   on("reply", t("Choose the delegation to reply to"), canReply, async (delegation) => {
     if (!(await followsInstructions(deps, delegation))) return;
+    const { files } = delegation.head
+      ? await requester.request("understudy/delegations/diff", { id: delegation.id })
+      : { files: [] };
     const outcome = await host.windows.input({
       title: t("Reply to “{0}”", delegation.title),
-      prompt: t("What should change? Rejected changes and their reasons are included."),
+      prompt: [t("What should change? Rejected changes and their reasons are included."), carriedText(files)]
+        .join(" ")
+        .trim(),
       validate: (value) => (value.trim() === "" ? t("Enter instructions.") : undefined),
     });
     if (outcome.kind !== "accepted") return;
@@ -154,7 +159,7 @@ export function registerDelegationCommands(deps: DelegationCommandDeps): Disposa
     await notifications.started(id);
   });
   const strengthen = async (delegation: Delegation): Promise<void> => {
-    if (!(await followsInstructions(deps, delegation))) return;
+    if (!(await followsInstructions(deps, delegation)) || !(await confirmStrengthening(deps, delegation))) return;
     const { id } = await requester.request("understudy/delegations/strengthen", { id: delegation.id });
     await notifications.started(id);
   };

@@ -6,7 +6,7 @@ import { DisposableStore, type Disposable } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
 import type { Requester } from "../sidecar/connection.ts";
 import type { DiffPair, Host, Tree } from "../host/host.ts";
-import { followsInstructions, takesInstructions } from "../state/instructions.ts";
+import { carriedText, confirmStrengthening, followsInstructions, takesInstructions } from "../state/instructions.ts";
 import type { Store } from "../state/store.ts";
 import { needEngine } from "../state/engineNeeded.ts";
 import { isToReview } from "../state/wording.ts";
@@ -418,17 +418,16 @@ class ReviewCommands implements Disposable {
     const { hunks: spots } = result;
     const rejected = spots.filter(({ hunk }) => hunk.state === "rejected");
     const said = rejectionReasons(spots);
-    const pending = pendingCount(result);
-    const along = [
-      ...(rejected.length > 0 ? [t("{0} rejected", rejected.length)] : []),
-      ...(pending > 0 ? [t("{0} pending", pending)] : []),
-    ];
     const outcome = await host.windows.input({
       title: t("Send Back"),
-      prompt:
-        along.length > 0
-          ? t("What should change? The agent also gets your reasons. Changes: {0}.", along.join(", "))
+      prompt: [
+        rejected.length > 0
+          ? t("What should change? The agent also gets your reasons, and what you rejected: {0}.", rejected.length)
           : t("What should change?"),
+        carriedText(result.files),
+      ]
+        .join(" ")
+        .trim(),
       value: said
         .map(({ reason, places }) => `${places.map((place) => oneLine(place, 60)).join(", ")}: ${reason}`)
         .join("; "),
@@ -445,7 +444,10 @@ class ReviewCommands implements Disposable {
 
   async strengthen(): Promise<void> {
     const result = await this.#currentSaved();
-    if (!result || !(await followsInstructions(this.#deps, await this.#delegation(result.id)))) return;
+    if (!result) return;
+    const delegation = await this.#delegation(result.id);
+    if (!(await followsInstructions(this.#deps, delegation))) return;
+    if (!(await confirmStrengthening(this.#deps, delegation))) return;
     const { id } = await this.#deps.requester.request("understudy/delegations/strengthen", { id: result.id });
     this.#deps.started(id); // the status bar shows that it runs
     await result.read();

@@ -35,6 +35,7 @@ async function app(
     .answer("understudy/delegations/list", { delegations: [done] })
     .answer("understudy/delegations/get", done)
     .answer("understudy/delegations/subscribe", {})
+    .answer("understudy/delegations/diff", { base: "", head: "", files: [], undoable: [] })
     .answer("understudy/delegations/preview", PREVIEW)
     .answer("understudy/delegations/start", result("understudy/delegations/start", "delegations-start.valid"))
     .answer("understudy/workspace/trust", {
@@ -573,6 +574,7 @@ describe("commands on a delegation", () => {
     await host.commands.run("understudy.delegations.retryWith", row);
     await host.commands.run("understudy.delegations.retry", row);
     await host.commands.run("understudy.delegations.dismiss", row);
+    host.buttons.push("Strengthen Tests");
     await host.commands.run("understudy.delegations.strengthen", row);
     expect(peer.params("understudy/delegations/strengthen")).toEqual([{ id: DONE.id }]);
     expect(peer.params("understudy/delegations/reply")).toEqual([{ id: DONE.id, text: "Shorter." }]);

@@ -774,10 +774,14 @@ describe("deciding", () => {
     async (when) => {
       decides();
       peer.answer("understudy/delegations/reply", result("understudy/delegations/reply", "delegations-reply.valid"));
+      Object.assign(now.files[1]!.hunks[0]!, { edited: true, tested: true });
       await reviewing();
       await host.commands.run("understudy.review.acceptHunk", ROW("5a1e0c77b9d2"));
       host.answers.push({ enter: "Test the empty string, too." });
       await host.commands.run("understudy.review.sendBack");
+      expect(host.shown.at(-1)?.prompt).toMatch(
+        /what you rejected: 1\. \d pending changes go along: you can accept them again when the agent has finished\. Tested now: 1\. .*keep your edits of \S+\.$/u,
+      );
       expect(host.shown.at(-1)?.value).toBe("greeting/wrapping.py:41: Keep the old name.");
       expect(peer.params("understudy/delegations/reply")).toEqual([{ id: ID, text: "Test the empty string, too." }]);
       const { id } = result("understudy/delegations/reply", "delegations-reply.valid");
@@ -817,6 +821,9 @@ describe("deciding", () => {
     expect(host.contexts.get("understudy.canStrengthen")).toBe(true);
     expect(rows()[0]).toContain("survivors");
     await host.commands.run("understudy.review.strengthen");
+    expect(peer.params("understudy/delegations/strengthen"), "not without an answer").toEqual([]);
+    host.buttons.push("Strengthen Tests");
+    await host.commands.run("understudy.review.strengthen");
     expect(peer.params("understudy/delegations/strengthen")).toEqual([{ id: ID }]);
     expect(started).toEqual([STARTED.id]);
   });
@@ -838,6 +845,7 @@ describe("deciding", () => {
     expect(rows()[0]).not.toContain("survivors");
     const row = host.rows.get("understudy.review")?.row(`reservation:${ID}:change_not_tested`);
     expect(row?.context).toBe("reservation untested");
+    host.buttons.push("Strengthen Tests");
     await host.commands.run("understudy.review.askForTests");
     expect(peer.params("understudy/delegations/strengthen")).toEqual([{ id: ID }]);
     expect(started).toEqual([STARTED.id]);

@@ -33,6 +33,7 @@ export interface Shown {
   readonly totalSteps: number | undefined;
   readonly back: boolean;
   readonly value?: string;
+  readonly prompt?: string;
   readonly placeholder?: string;
   /** The preselected item of a pick. */
   readonly active?: string;
@@ -370,7 +371,7 @@ export class FakeHost implements h.Host {
   async #input(request: h.InputRequest): Promise<h.InputOutcome> {
     for (;;) {
       const answer = this.#next(request.title);
-      this.shown.push({ ...shown(request, []), value: request.value ?? "" });
+      this.shown.push({ ...shown(request, []), value: request.value ?? "", prompt: request.prompt });
       if ("back" in answer) return { kind: "back" };
       if ("cancel" in answer) return { kind: "cancelled" };
       if ("press" in answer && request.button) {
