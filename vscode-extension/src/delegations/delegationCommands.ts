@@ -96,6 +96,7 @@ export function registerDelegationCommands(deps: DelegationCommandDeps): Disposa
     () => true,
     (delegation) => {
       deps.transcripts.show(delegation);
+      host.commands.setContext("understudy.followed", true); // a row does not report its command to the walkthrough
       return Promise.resolve();
     },
   );
