@@ -9,7 +9,7 @@ import { build, context } from "esbuild";
  * bundled by mistake is removed instead.
  */
 const LIMITS = {
-  "dist/extension.js": 270,
+  "dist/extension.js": 278,
   "dist/languageclient.js": 440,
   "dist/transcriptPage.js": 43,
   "dist/transcriptPage.css": 6,

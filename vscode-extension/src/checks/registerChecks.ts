@@ -1,4 +1,4 @@
-/** Commands on checks: add one, and try, remove or open those that are configured. */
+/** Commands on checks: add one; run all on the working copy; try, remove or open those that are configured. */
 
 import * as path from "node:path";
 import { pathToFileURL } from "node:url";
@@ -6,11 +6,12 @@ import type { App } from "../appContext.ts";
 import { DisposableStore, type Disposable } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
 import type { Folder } from "../host/host.ts";
-import type { CheckEntry, Delegation } from "../protocol.ts";
+import type { CheckEntry, CheckTrial, Delegation } from "../protocol.ts";
 import { delegationIdOf } from "../state/delegationUris.ts";
 import { chooseFolder } from "../host/chooseFolder.ts";
 import { scopeName } from "../state/saveScope.ts";
-import { addCheck, commandText, outcomeText, runTrial, showOutput } from "./addCheck.ts";
+import { oneLine } from "../state/formatting.ts";
+import { addCheck, type AddCheckDeps, commandText, outcomeText, runTrial, showOutput } from "./addCheck.ts";
 
 export function registerChecks({ host, sidecar, store }: App): Disposable {
   const disposables = new DisposableStore();
@@ -48,6 +49,13 @@ export function registerChecks({ host, sidecar, store }: App): Disposable {
     }),
   );
   disposables.add(
+    host.commands.register("understudy.checks.run", async (row) => {
+      const id = delegationIdOf(row);
+      const folder = await folderFor(id === undefined ? undefined : store.delegation(id));
+      if (folder) await runOnWorkingCopy(deps, folder, id);
+    }),
+  );
+  disposables.add(
     host.commands.register("understudy.checks.manage", async () => {
       const folder = await folderFor(undefined);
       if (folder) await manageChecks(deps, folder);
@@ -56,10 +64,55 @@ export function registerChecks({ host, sidecar, store }: App): Disposable {
   return disposables;
 }
 
+/**
+ * Run the configured checks on the user's files, or the first that the project suggests. It is not the verdict of a
+ * result: `id` is the delegation whose accepted changes are looked at, if there is one.
+ */
+async function runOnWorkingCopy(deps: AddCheckDeps, folder: Folder, id: string | undefined): Promise<void> {
+  const { host, requester } = deps;
+  const workspace = folder.uri;
+  const { checks, proposals } = await requester.request("understudy/checks/list", { workspace });
+  const suggested = proposals.filter(({ problem }) => problem === undefined).slice(0, 1);
+  const chosen = checks.length > 0 ? checks.map(({ check }) => check.name) : suggested.map(({ check }) => check);
+  const trials: { readonly name: string; readonly trial: CheckTrial }[] = [];
+  for (const check of chosen) {
+    const trial = await runTrial(deps, check, workspace);
+    if (!trial) return; // cancelled, or the reason was shown
+    trials.push({ name: typeof check === "string" ? check : check.name, trial });
+  }
+  if (trials.length === 0) {
+    const add = t("Add Check…");
+    const text = t("No check is configured, and no test runner was found in this project.");
+    if ((await host.windows.message("info", text, { buttons: [add] })) === add) await addCheck(deps, folder);
+    return;
+  }
+  const failed = trials.filter(({ trial }) => !trial.ok);
+  const unsaved = host.documents
+    .open()
+    .filter(({ uri, dirty }) => dirty && uri.startsWith(`${workspace}/`))
+    .map(({ uri }) => decodeURIComponent(uri.slice(workspace.length + 1)));
+  const text = [
+    t("Your working copy:"),
+    `${trials
+      .map(({ name, trial }) =>
+        trial.ok ? t("{0} passes ({1})", name, outcomeText(trial)) : t("{0} fails ({1})", name, outcomeText(trial)),
+      )
+      .join(", ")}.`,
+    ...(unsaved.length > 0 ? [t("Not included, because it is not saved: {0}.", unsaved.join(", "))] : []),
+    ...trials.flatMap(({ trial }) => trial.notes.map((note) => oneLine(note, 200))),
+  ].join(" ");
+  const [commit, show] = [t("Commit…"), t("Show Output")];
+  const buttons = id !== undefined && failed.length === 0 ? [commit, show] : [show];
+  const answer = await host.windows.message(failed.length > 0 ? "warning" : "info", text, { buttons });
+  const last = (failed[0] ?? trials.at(-1))?.trial;
+  if (answer === show && last) await showOutput(host, last);
+  if (answer === commit) await host.commands.run("understudy.review.commit", id);
+}
+
 const ADD = " add"; // not the name of a check
 
 /** List the checks of a folder, with buttons to try, open and remove each. */
-async function manageChecks(deps: Parameters<typeof addCheck>[0], folder: Folder): Promise<void> {
+async function manageChecks(deps: AddCheckDeps, folder: Folder): Promise<void> {
   const { host, requester } = deps;
   const workspace = folder.uri;
   for (;;) {

@@ -56,7 +56,8 @@ export class Decisions {
       void this.#reportDone(result, done.undoToken, unsaved);
     } else if (done.undoToken !== undefined) {
       const { hunks, undoToken } = done;
-      void this.#reportAccepted(hunks.filter((hunk) => hunk.undoToken === undoToken).length, undoToken, unsaved);
+      const count = hunks.filter((hunk) => hunk.undoToken === undoToken).length;
+      void this.#reportAccepted(result.id, count, undoToken, unsaved);
     }
   }
 
@@ -96,11 +97,19 @@ export class Decisions {
     if (answer === undo) await host.commands.run("understudy.review.undo", undoToken);
   }
 
-  async #reportAccepted(count: number, token: string, unsaved: string): Promise<void> {
+  async #reportAccepted(id: string, count: number, token: string, unsaved: string): Promise<void> {
     const { host } = this.#deps;
     const undo = t("Undo");
-    const answer = await host.windows.message("info", acceptedText(count) + unsaved, { buttons: [undo] });
+    // After each single change, these would be in the way: they are also in the menu of the view.
+    const buttons = count > 1 ? [...afterAccept().keys(), undo] : [undo];
+    const answer = await host.windows.message("info", acceptedText(count) + unsaved, { buttons });
     if (answer === undo) await host.commands.run("understudy.review.undo", token);
+    await this.#runAfterAccept(answer, id);
+  }
+
+  async #runAfterAccept(answer: string | undefined, id: string): Promise<void> {
+    const command = answer === undefined ? undefined : afterAccept().get(answer);
+    if (command !== undefined) await this.#deps.host.commands.run(command, id);
   }
 
   async #reportDone(result: OpenResult, token: string | undefined, unsaved: string): Promise<void> {
@@ -110,16 +119,26 @@ export class Decisions {
     const accepted = spots.filter(({ hunk }) => hunk.state === "accepted").length;
     const [back, retry, close, undo] = [t("Send Back…"), t("Retry with…"), t("Close Review"), t("Undo")];
     const again = rejected === 0 ? [] : [(await this.#deps.canSendBack(result.id)) ? back : retry];
+    const remedies = accepted === 0 ? [] : [...afterAccept().keys()];
     const answer = await host.windows.message(
       "info",
       t("Review complete: {0} accepted, {1} rejected.", accepted, rejected) + unsaved,
-      { buttons: [...(token === undefined ? [] : [undo]), ...again, close] },
+      { buttons: [...remedies, ...(token === undefined ? [] : [undo]), ...again, close] },
     );
+    await this.#runAfterAccept(answer, result.id);
     if (answer === back) await host.commands.run("understudy.review.sendBack", result.id);
     if (answer === retry) await host.commands.run("understudy.delegations.retryWith", result.id);
     if (answer === undo) await host.commands.run("understudy.review.undo", token);
     if (answer === close) await host.commands.run("understudy.review.close", result.id);
   }
+}
+
+/** Title of a button → the command that it runs for the result. */
+function afterAccept(): ReadonlyMap<string, string> {
+  return new Map([
+    [t("Run My Checks"), "understudy.checks.run"],
+    [t("Commit…"), "understudy.review.commit"],
+  ]);
 }
 
 function acceptedText(count: number): string {

@@ -72,6 +72,7 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
     host.commands.setContext("understudy.canUndoEdit", current?.edited.some(({ undoable }) => undoable) ?? false);
     const reviewed = current && store.delegation(current.id);
     const verified = current ? verifiedChanges(current.files).length : 0;
+    host.commands.setContext("understudy.hasAccepted", hunks.some(({ state: one }) => one === "accepted")); // prettier-ignore
     host.commands.setContext("understudy.canAcceptVerified", verified > 0 && verified < open);
     instructable = reviewed !== undefined && takesInstructions(store, reviewed);
     host.commands.setContext("understudy.canSendBack", instructable);

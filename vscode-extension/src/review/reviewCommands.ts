@@ -16,7 +16,7 @@ import { delegationIdOf } from "../state/delegationUris.ts";
 import { Conflicts } from "./conflicts.ts";
 import { Decisions, pendingCount } from "./decisions.ts";
 import { DocumentSaver } from "./documentSaver.ts";
-import { exportResult } from "./exportResult.ts";
+import { commitAccepted, exportResult } from "./exportResult.ts";
 import type { OpenResults, OpenResult } from "./openResults.ts";
 import { isEditable } from "./resultFiles.ts";
 import { undoChoices, undoTokenId } from "./undoChoices.ts";
@@ -89,6 +89,7 @@ export function registerReviewCommands(deps: ReviewCommandDeps): RegisteredRevie
   add("markResolved", (value) => commands.markResolved(value));
   add("check", () => commands.check());
   add("export", () => commands.export());
+  add("commit", (value) => commands.commit(value));
   return { activeFile: () => commands.activeFile(), dispose: () => disposables.dispose() };
 }
 
@@ -478,6 +479,11 @@ class ReviewCommands implements Disposable {
   async export(): Promise<void> {
     const result = await this.#current();
     if (result) await exportResult(this.#deps, result.id);
+  }
+
+  async commit(value: unknown): Promise<void> {
+    const id = delegationIdOf(value) ?? (await this.#current())?.id;
+    if (id !== undefined) await commitAccepted(this.#deps, id);
   }
 
   async openConflict(value: unknown): Promise<void> {

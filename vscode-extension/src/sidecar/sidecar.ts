@@ -56,6 +56,7 @@ export const ANSWER_MS = 120_000;
 const UNLIMITED_REQUESTS: ReadonlySet<keyof Requests> = new Set<keyof Requests>([
   "understudy/checks/test",
   "understudy/delegations/check",
+  "understudy/delegations/commit",
   "understudy/delegations/wait",
   "understudy/delegators/test",
 ]);

@@ -1,5 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
+import type { App } from "../../src/appContext.ts";
 import { addCheck, checkCommand, outcomeText } from "../../src/checks/addCheck.ts";
+import { registerChecks } from "../../src/checks/registerChecks.ts";
 import { SidecarError } from "../../src/sidecar/connection.ts";
 import type { CheckTrial } from "../../src/protocol.ts";
 import { FakeHost } from "../support/fakeHost.ts";
@@ -89,5 +91,49 @@ describe("Add Check", () => {
     const unstarted = { ...failing };
     delete unstarted.exitCode;
     expect(outcomeText(unstarted)).toBe("it could not be started");
+  });
+});
+
+describe("Run My Checks on the Working Copy", () => {
+  const delegation = { ...result("understudy/delegations/get", "delegations-get.valid"), workspace: "/p" };
+  const run = async (): Promise<void> => {
+    const store = { delegation: () => delegation };
+    const commands = registerChecks({ host, sidecar: peer, store } as unknown as App);
+    await host.commands.run("understudy.checks.run", delegation.id);
+    commands.dispose();
+  };
+
+  it("runs every configured check, says the counts, and offers to commit only if all pass", async () => {
+    const listed = result("understudy/checks/list", "checks-list.valid");
+    const entry = result("understudy/checks/create", "checks-create.valid");
+    const lint = { ...entry, check: { ...entry.check, name: "lint" } };
+    peer.answer("understudy/checks/list", { ...listed, checks: [entry, lint] });
+    const committed: unknown[] = [];
+    host.commands.register("understudy.review.commit", (id) => void committed.push(id));
+    host.buttons.push("Commit…");
+    await run();
+    expect(peer.params("understudy/checks/test")).toEqual([
+      { name: entry.check.name, workspace: "file:///p" },
+      { name: "lint", workspace: "file:///p" },
+    ]);
+    expect(host.messages.at(-1)).toMatchObject({ level: "info" });
+    expect(host.messages.at(-1)?.text).toMatch(
+      /^Your working copy: .* passes \(12 passed .*\), lint passes \(12 passed/u,
+    );
+    expect(committed).toEqual([delegation.id]);
+
+    peer.answer("understudy/checks/test", ({ name }) => (name === "lint" ? failing : passing));
+    host.buttons.push("Show Output");
+    await run();
+    expect(host.messages.at(-1)).toMatchObject({ level: "warning" });
+    expect(host.messages.at(-1)?.text).toContain("lint fails (2 failed");
+    expect(host.texts.at(-1)).toContain("assert 1 == 2");
+    expect(committed).toHaveLength(1);
+  });
+
+  it("runs what the project suggests if nothing is configured", async () => {
+    peer.answer("understudy/checks/list", { ...result("understudy/checks/list", "checks-list.valid"), checks: [] });
+    await run();
+    expect(peer.params("understudy/checks/test")).toMatchObject([{ name: "pytest", check: { name: "pytest" } }]);
   });
 });

@@ -1170,6 +1170,36 @@ describe("exporting", () => {
     host.answers.push({ pick: "branch" }, { enter: "fine" });
     await expect(host.commands.run("understudy.review.export")).rejects.toThrow("not fine");
   });
+
+  it("commits what was accepted after it has shown the message, whose title can be changed", async () => {
+    const example = result("understudy/delegations/commit", "delegations-commit.valid");
+    peer.answer("understudy/delegations/commit", ({ message = example.message, dryRun }) => {
+      const { commit, ...shown } = { ...example, message: message ?? "" };
+      return dryRun ? shown : { ...shown, ...(commit === undefined ? {} : { commit }) };
+    });
+    await host.commands.run("understudy.review.commit", ID);
+    expect(peer.params("understudy/delegations/commit")).toEqual([{ id: ID, dryRun: true }]);
+    expect(host.messages.at(-1)).toMatchObject({ text: "Commit 2 files?" });
+    expect(host.messages.at(-1)?.detail).toContain("Verdict: verified");
+    expect(host.messages.at(-1)?.detail).toContain("greeting/wrapping.py (with your own changes)");
+
+    host.buttons.push("Edit Title…", "Commit");
+    host.answers.push({ enter: "Test wrapping" });
+    await host.commands.run("understudy.review.commit", ID);
+    const message = ["Test wrapping", ...example.message.split("\n").slice(1)].join("\n");
+    expect(host.shown.at(-1)?.value).toBe(example.message.split("\n")[0]);
+    expect(peer.params("understudy/delegations/commit").at(-1)).toEqual({ id: ID, message });
+    expect(host.messages.at(-1)?.text).toBe("Committed beadedfacade.");
+  });
+
+  it("ends when the result is discarded", async () => {
+    await reviewing();
+    delegation = { ...delegation, rescueRef: "refs/rescue/1", lastSeq: delegation.lastSeq + 1 };
+    await store.read(ID);
+    await settle();
+    expect(host.contexts.get("understudy.reviewing")).toBe(false);
+    expect(host.rows.get("understudy.review")?.children()).toEqual([]);
+  });
 });
 
 describe("the files of a result", () => {
