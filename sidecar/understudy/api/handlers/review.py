@@ -221,8 +221,10 @@ def commit(caller: Caller, params: review_messages.CommitParams) -> review_messa
     from understudy.engine.review import commit as committing
 
     folder = folder_of(params.id)
-    done = committing.commit(folder, params.message, caller.documents(), dry_run=params.dry_run)
-    return review_messages.CommitResult(message=done.message, files=done.files, mixed=done.mixed, commit=done.commit)
+    outcome = committing.commit(folder, params.message, caller.documents(), dry_run=params.dry_run)
+    return review_messages.CommitResult(
+        message=outcome.message, files=outcome.files, mixed=outcome.mixed, commit=outcome.commit
+    )
 
 
 def dismiss(caller: Caller, params: messages.IdParams) -> messages.EmptyResult:

@@ -155,14 +155,14 @@ def _text(entry: changes.Entry | None) -> bytes | None:
 
 def _commit(repo: Repository, message: str, paths: list[bytes], new: list[bytes]) -> str:
     assert repo.git_dir is not None  # noqa: S101 - _repository refused it
-    done = _git(repo, "add", "--intent-to-add", "--force", "--", *_exact(new)) if new else None
-    if done is None or done.code == 0:
+    completed = _git(repo, "add", "--intent-to-add", "--force", "--", *_exact(new)) if new else None
+    if completed is None or completed.code == 0:
         data = message.encode("utf-8", "replace")
-        done = _git(repo, "commit", "--only", "--quiet", "--file=-", "--", *_exact(paths), stdin=data)
-    if done.code != 0:
+        completed = _git(repo, "commit", "--only", "--quiet", "--file=-", "--", *_exact(paths), stdin=data)
+    if completed.code != 0:
         if new:
             _git(repo, "update-index", "--force-remove", "-z", "--stdin", stdin=b"".join(path + b"\0" for path in new))
-        raise _refused(done)
+        raise _refused(completed)
     return git_output("rev-parse", "--verify", "HEAD", git_dir=repo.git_dir).decode().strip()
 
 
@@ -176,10 +176,10 @@ def _exact(paths: list[bytes]) -> list[bytes]:
     return [b":(top,literal)" + path for path in paths]
 
 
-def _refused(done: Completed) -> UnderstudyError:
-    printed = sanitize((done.stderr + done.stdout).decode("utf-8", "replace")).strip()[-_PRINTED:]
+def _refused(completed: Completed) -> UnderstudyError:
+    printed = sanitize((completed.stderr + completed.stdout).decode("utf-8", "replace")).strip()[-_PRINTED:]
     return UnderstudyError(
         ErrorKind.CONFLICT,
-        f"git did not commit (exit code {done.code}): {printed or 'it printed no message'}",
+        f"git did not commit (exit code {completed.code}): {printed or 'it printed no message'}",
         hint="Your branch and what you had staged are as before. Correct what it names, then commit again.",
     )

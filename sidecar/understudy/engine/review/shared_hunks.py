@@ -40,10 +40,10 @@ def _others(identifier: str, workspace: Path) -> Iterator[Folder]:
     """Yield the other results of the workspace with accepted hunks."""
     cursor = None
     while True:
-        found, cursor = reader.page(
+        page, cursor = reader.page(
             states=[State.FINISHED], workspace=str(workspace), limit=reader.LARGEST_PAGE, cursor=cursor
         )
-        for delegation in found:
+        for delegation in page:
             if delegation.review.accepted and delegation.id != identifier and delegation.rescue_ref is None:
                 yield delegation_folder.open_folder(delegation.id)
         if cursor is None:

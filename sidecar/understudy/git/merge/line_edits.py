@@ -158,8 +158,8 @@ def _slid(base: Sequence[bytes], edit: Edit, other: Edit) -> bool:
 
 def _has_words(edit: Edit, lines: Container[bytes]) -> bool:
     """Return whether the edit adds lines that contain a word, all of them among ``lines``."""
-    own = [edit.lines[number] for number in _words(edit)]
-    return bool(own) and all(line in lines for line in own)
+    with_words = [edit.lines[number] for number in _words(edit)]
+    return bool(with_words) and all(line in lines for line in with_words)
 
 
 def _words(edit: Edit) -> list[int]:

@@ -113,11 +113,11 @@ def commit(*, identifier: str, message: str | None, dry_run: bool, yes: bool, js
             raise click.UsageError("Asking needs a terminal: commit with --yes, or look first with --dry-run.")
         if not click.confirm("Commit?", default=True, err=True):
             raise click.Abort
-    done = call("delegations/commit", id=whole, message=shown.message)
+    committed = call("delegations/commit", id=whole, message=shown.message)
     if json_:
-        output.json(done)
+        output.json(committed)
     else:
-        click.echo(done.commit)  # one word, for scripts
+        click.echo(committed.commit)  # one word, for scripts
     return exit_codes.Exit.OK
 
 
