@@ -17,7 +17,7 @@ from understudy.model.evidence.checks import (
 from understudy.model.evidence.evidence_log import EvidenceCheck, EvidenceLog, EvidenceRun
 from understudy.model.hunks import Review
 from understudy.model.states import State
-from understudy.model.verdicts import Reservation, Verdict
+from understudy.model.verdicts import Reservation, ReservationFact, Verdict
 from understudy.reports.evidence_page import evidence_page, fenced
 
 HEAD, BASE, MIXED = "a" * 40, "b" * 40, "c" * 40
@@ -110,7 +110,7 @@ def judged() -> Delegation:
 def test_every_run_and_every_test_is_on_the_page_with_a_command_to_repeat_it(judged: Delegation) -> None:
     page = evidence_page(judged, LOG)
     assert "# Unverified: Add a flag" in page
-    assert "**change not tested**: no test notices some of the changed places" in page
+    assert "**change not tested**: No test notices some of the changed places." in page
     assert f"Judged: commit `{HEAD[:12]}`" in page
     assert "Python 3.11.7: `/env/bin/python`." in page
     assert "| 2 | the result, in reverse order, with PYTHONHASHSEED=7 TZ=UTC, without Understudy's report | 0 |" in page
@@ -129,6 +129,17 @@ def test_every_run_and_every_test_is_on_the_page_with_a_command_to_repeat_it(jud
     assert "- 2 more possible changes of the code that suite tests." in page
     assert "- suite: whether repaired tests pass for other inputs: the time was over." in page
     assert "No sandbox" not in page, "nothing is known about a sandbox"
+
+
+def test_a_reason_is_a_fact_not_the_alternatives_that_it_may_be_about(judged: Delegation) -> None:
+    outside = Reservation.OUTSIDE_SCOPE
+    facts = ["The result removes test_all in tests/test_a.py.", "It changes setup.py"]
+    judged.reservations = [outside]
+    judged.reservation_facts = [ReservationFact(reservation=outside, text=text) for text in facts]
+    page = evidence_page(judged, None)
+    assert r"- **outside scope**: The result removes test\_all in tests/test\_a.py. Look at them" in page
+    assert "\n  - It changes setup.py\n" in page
+    assert "makes earlier tests notice less" not in page
 
 
 def test_nothing_is_said_of_the_base_where_it_was_not_run(judged: Delegation) -> None:

@@ -52,8 +52,11 @@ def _head(delegation: Delegation) -> Iterator[str]:
         yield "## Why it is not verified\n"
         for reservation in delegation.reservations:
             what, todo = RESERVATIONS[reservation]
-            yield f"- **{reservation.replace('_', ' ')}**: {what}. {_sentence(todo.replace('ID', delegation.id))}"
-            yield from (f"  - {_inline(fact)}" for fact in facts_of(reservation, delegation))
+            # What it may be about says nothing that the facts do not say.
+            first, *others = facts_of(reservation, delegation) or [what]
+            advice = _sentence(todo.replace("ID", delegation.id))
+            yield f"- **{reservation.replace('_', ' ')}**: {_sentence(_inline(first))} {advice}"
+            yield from (f"  - {_inline(fact)}" for fact in others)
         yield ""
 
 
