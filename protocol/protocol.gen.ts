@@ -2312,6 +2312,15 @@ export interface Hunk {
   places?: ChangedPlace[];
   /** Whether every place has evidence that no reservation of the result puts in doubt; null if it has no places. */
   tested?: boolean;
+  /** The user rejected this change in an earlier result; only in the answer of `delegations/diff`. */
+  rejectedBefore?: EarlierRejection;
+}
+
+/** The rejection of a change in an earlier result of the same task. */
+export interface EarlierRejection {
+  /** The delegation whose result had the change. */
+  id: string;
+  reason?: string;
 }
 
 /** An accept that `delegations/undo` can undo. */

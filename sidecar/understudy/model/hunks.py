@@ -24,6 +24,14 @@ class HunkState(enum.StrEnum):
     """Continued by a follow-up."""
 
 
+class EarlierRejection(Wire, kw_only=True):
+    """The rejection of a change in an earlier result of the same task."""
+
+    id: str
+    """The delegation whose result had the change."""
+    reason: str | None = None
+
+
 class Hunk(Wire, kw_only=True):
     """The unit of review: a maximal run of changed lines between base and result (one-based, no context)."""
 
@@ -44,6 +52,8 @@ class Hunk(Wire, kw_only=True):
     """Its places and what shows that tests notice them; none if that is not known."""
     tested: bool | None = None
     """Whether every place has evidence that no reservation of the result puts in doubt; null if it has no places."""
+    rejected_before: EarlierRejection | None = None
+    """The user rejected this change in an earlier result; only in the answer of ``delegations/diff``."""
 
     @property
     def doubted(self) -> bool:

@@ -10,6 +10,7 @@ from understudy.engine.worktrees import worktree_record
 from understudy.journal import delegation_folder
 from understudy.model.delegation.events import Note
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.hunks import EarlierRejection
 
 
 @pytest.fixture
@@ -106,6 +107,33 @@ def test_a_reply_keeps_an_edit_of_the_result_or_says_that_it_is_lost(replied, as
         [said] = lost
         assert "not in this result as you left them: line 20 of text.txt." in said
         assert said.endswith(f"They are in the result of {project.id}.")
+
+
+def test_a_change_that_was_rejected_before_is_marked_with_the_reason(replied):
+    """The retry makes all three changes again; one was rejected in the first result, one accepted."""
+    project = replied
+    first, second, third = hunks(project, project.id)
+    project.call(
+        "delegations/decide",
+        id=project.id,
+        decisions=[
+            {"path": "text.txt", "hunk": first.id, "decision": "accept"},
+            {"path": "text.txt", "hunk": second.id, "decision": "reject", "reason": "Twenty stays a number."},
+        ],
+    )
+    assert [hunk.rejected_before for hunk in hunks(project, project.id)] == [None, None, None]
+    again = project.finish(project.call("delegations/retry", id=project.id).id)
+    repeated = hunks(project, again.id)
+    assert [(hunk.new_start, hunk.state) for hunk in repeated] == [
+        (hunk.new_start, "pending") for hunk in (first, second, third)
+    ]
+    assert repeated[0].rejected_before is None
+    assert repeated[1].rejected_before == EarlierRejection(id=project.id, reason="Twenty stays a number.")
+    assert repeated[2].rejected_before is None
+    # Once it is decided, the earlier decision no longer matters.
+    decision = {"path": "text.txt", "hunk": repeated[1].id, "decision": "reject"}
+    project.call("delegations/decide", id=again.id, decisions=[decision])
+    assert hunks(project, again.id)[1].rejected_before is None
 
 
 def test_a_name_cannot_pass_for_comments_of_the_user(project):

@@ -21,17 +21,18 @@ from understudy.model.wire import timestamp
 
 def diff(caller: Caller, params: messages.IdParams) -> messages.DiffResult:
     """Return the result as files and hunks."""
-    from understudy.engine.review import review_state
+    from understudy.engine.review import earlier_rejections, review_state
 
     folder = folder_of(params.id)
     delegation = current(folder)
     record, objects = load_record(folder)
     head = head_of(delegation)
     decisions = review_state.read(folder)
+    files = decisions.on(git_diff.file_diffs(objects, record.base_commit, head))
     return messages.DiffResult(
         base=record.base_commit,
         head=head,
-        files=decisions.on(git_diff.file_diffs(objects, record.base_commit, head)),
+        files=earlier_rejections.marked(folder, files, earlier_rejections.DiffTexts(objects, record.base_commit, head)),
         undoable=[
             messages.UndoableAccept(undo_token=event.undo_token, paths=event.paths)
             for event in reversed(decisions.applied.values())

@@ -22,7 +22,7 @@ from understudy.frontends.cli.terminal import editor, permission_prompt, termina
 from understudy.git import path_rules
 from understudy.model.delegation.delegations import PermissionOption, PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.hunks import FileDiff, Hunk, HunkState
+from understudy.model.hunks import EarlierRejection, FileDiff, Hunk, HunkState
 from understudy.model.places import ChangedPlace, PlaceEvidence
 from understudy.model.states import State
 from understudy.model.text import path_quoting
@@ -219,6 +219,14 @@ def test_a_hunk_has_context_up_to_its_neighbours() -> None:
     )
     assert shown(file, 2, **sides) == "a.py  (1/1) line 6\n@@ -4,0 +6,1 @@\n three\n four\n+more\n five\n"
     assert shown(file, 3, **sides) == "a.py  (1/1) removed line 6\n@@ -6,1 +8,0 @@\n five\n-six\n seven\n"
+
+
+def test_a_change_that_was_rejected_before_says_why() -> None:
+    hunk = hunk_of("x")
+    for reason, said in ("Keep\nit.", "! rejected before: Keep it.\n"), (None, "! rejected before, in other\n"):
+        hunk.rejected_before = EarlierRejection(id="other", reason=reason)
+        text = shown(file_of("a.py", hunk), base={"a.py": "a\n"}, result={"a.py": "b\n"})
+        assert said in text
 
 
 def test_control_characters_are_made_visible() -> None:

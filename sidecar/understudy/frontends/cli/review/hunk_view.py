@@ -131,6 +131,9 @@ def render(item: Item, sides: Sides, paint: terminal.Paint, heading: str = "") -
         rows.append(paint("! conflict: an earlier accept of this hunk failed", fg="yellow"))
     if hunk.edited:
         rows.append(paint("edited", fg="cyan"))
+    again = rejected_before(hunk)
+    if again:
+        rows.append(paint(f"! {again}", fg="yellow"))
     rows += evidence_rows(hunk, paint)
     base, result = sides.of(file, "base"), sides.of(file, "result")
     if base and result and base.mode != result.mode and (file.status != "modified" or _is_empty(hunk)):
@@ -140,6 +143,14 @@ def render(item: Item, sides: Sides, paint: terminal.Paint, heading: str = "") -
     if result and _leads_outside(file.path, result):
         rows.append(paint("! this link points outside the workspace", fg="yellow", bold=True))
     return "\n".join([*rows, *_body(item, base, result, paint)]) + "\n"
+
+
+def rejected_before(hunk: Hunk) -> str:
+    """Return that the user rejected this change in an earlier result, and why; empty if they did not."""
+    if hunk.rejected_before is None:
+        return ""
+    reason = terminal.one_line(hunk.rejected_before.reason or "")
+    return f"rejected before: {reason}" if reason else f"rejected before, in {hunk.rejected_before.id}"
 
 
 def evidence_rows(hunk: Hunk, paint: terminal.Paint) -> list[str]:

@@ -222,6 +222,8 @@ def describe(work: OpenReview, file: FileDiff, hunk: Hunk) -> str:
     if hunk.state is HunkState.REJECTED and hunk.reason:
         state += f" ({_short(hunk.reason)})"
     what = f"{state}: {sanitize.path(file.path)}, {size(file, hunk)}"
+    if hunk.rejected_before is not None:
+        what += f", rejected before ({_short(hunk.rejected_before.reason or hunk.rejected_before.id)})"
     if hunk.edited:
         what += ", edited by hand"
     flags = flagged([file]) if hunk.state is HunkState.PENDING else {}
