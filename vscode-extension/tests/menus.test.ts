@@ -172,30 +172,45 @@ describe("the menus of a review", () => {
   });
 
   it.each([
-    ["pending", ["Accept Change", "Reject Change", "Reject Change with Reason…"]],
-    ["conflict", ["Resolve Conflict…", "Accept Change", "Reject Change"]],
+    ["pending", ["Accept", "Reject", "Reject with Reason…"]],
+    ["conflict", ["Resolve…", "Accept", "Reject"]],
     ["accepted", ["Undo"]],
     ["rejected", ["Undo"]],
-    ["verdict", ["Show Evidence", "Accept All Changes"]],
-    ["verdictWithoutChecks", ["Show Evidence", "Accept All Changes", "Add Check…"]],
+    ["comment", ["Remove Comment"]],
+    ["verdict", ["Accept All", "Send Back…", "Evidence"]],
+    ["verdictWithoutChecks", ["Accept All", "Send Back…", "Evidence", "Add Check…"]],
   ])("are on the bar of a change: %s", (context, titles) => {
-    const keys = { commentController: "understudy", commentThread: context };
+    const review = { "understudy.reviewPending": true, "understudy.canSendBack": true };
+    const keys = { ...review, commentController: "understudy", commentThread: context };
     expect(offered("comments/commentThread/title", keys, "inline")).toEqual({ buttons: titles, menu: [] });
+  });
+
+  it("have words on bars, not icons", () => {
+    const used = (manifest.contributes.menus["comments/commentThread/title"] as readonly Item[]).map(
+      (one) => one.command,
+    );
+    const icons = manifest.contributes.commands.filter((one) => used.includes(one.command) && "icon" in one);
+    expect(icons.map(({ command }) => command)).toEqual(["understudy.review.removeComment"]);
   });
 
   it("are in the title of an editor: accept the file, edit its result, mark its conflict as resolved", () => {
     const title = (keys: ContextKeys): string[] => offered("editor/title", keys, "navigation").buttons;
     const review = { "understudy.reviewEditor": true, resourceScheme: "understudy-result" };
     expect(title({ ...review, "understudy.pendingFile": true })).toEqual([
+      "Evidence",
       "Accept All Changes in This File",
       "Edit Result",
     ]);
-    expect(title(review)).toEqual(["Edit Result"]);
+    expect(title(review)).toEqual(["Evidence", "Edit Result"]);
+    const pending = { "understudy.reviewPending": true, "understudy.canSendBack": true };
+    const words = ["Accept All", "Send Back…", "Reject All…", "Evidence"];
+    expect(title({ ...review, ...pending })).toEqual(expect.arrayContaining(words));
+    expect(title({ ...review, ...pending, "understudy.canAcceptVerified": true })).toContain("Accept All Verified");
     const binary = { resourceScheme: "understudy-result", "understudy.pendingBinaries": ["/a.png"] };
     expect(title({ ...binary, resourcePath: "/a.png" })).toEqual(["Accept All Changes in This File"]);
     expect(title({ ...binary, resourcePath: "/a.py" })).toEqual([]);
     const copy = { resourceScheme: "understudy-edit", "understudy.canUndoEdit": true, "understudy.reviewEditor": true };
-    expect(title(copy)).toEqual(["Undo Edit"]);
+    expect(title(copy)).toEqual(["Evidence", "Undo Edit"]);
     const keys = { "understudy.conflictFiles": ["/p/a.py"], resourceScheme: "file" };
     expect(title({ ...keys, resourcePath: "/p/a.py" })).toEqual(["Mark as Resolved"]);
     expect(title({ ...keys, resourcePath: "/p/b.py" })).toEqual([]);

@@ -587,7 +587,7 @@ export class Workbench {
 
   /** The glyphs of bars next to the lines, from top to bottom: pressing one expands a collapsed bar. */
   barSigns(): Locator {
-    return this.page.locator(".editor-instance .comment-range-glyph");
+    return this.page.locator(".editor-instance .comment-range-glyph.comment-thread");
   }
 
   /** Press a button of a bar, by its accessible name. */

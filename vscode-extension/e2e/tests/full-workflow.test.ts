@@ -73,7 +73,7 @@ describe("the full workflow", () => {
       assert.equal(world.read(TESTS)?.includes("refused"), false, "and nothing else is");
       await vs.shot("09 accepted");
       await vs.bar(/Change 2 of/).waitFor();
-      await vs.barAction(/Change 2 of/, "Reject Change with");
+      await vs.barAction(/Change 2 of/, "Reject with");
       await vs.answer("Say which percentage is refused.");
       await vs.waitForRow("Review", "Say which percentage");
       await vs.shot("10 rejected");

@@ -111,6 +111,43 @@ describe("reviewing every kind of change", () => {
   );
 
   it(
+    "has every action in a narrow window, also on a deleted file, and sends comments on lines back",
+    inCode(
+      {
+        viewport: { width: 900, height: 800 },
+        configuration: scripted("narrow"),
+        files: {
+          "a_gone.py": "GONE = 1\n",
+          ...scenario(sh("rm a_gone.py"), { write: "tests/test_new.py", text: "def test_new():\n    assert True\n" }),
+        },
+      },
+      async (vs) => {
+        const id = await reviewing(vs, "narrow", "Unverified");
+        const verdict = vs.bar("Unverified");
+        await verdict.waitFor();
+        for (const word of ["Accept All", "Send Back…", "Evidence"]) await verdict.getByText(word).first().waitFor();
+        await vs.shotInThemes("1 narrow");
+        await vs.barAction("Change 1 of 2", "Reject");
+        await until(() => vs.world.understudy("show", id).review.rejected === 1, "the deletion is rejected");
+        await vs.page.keyboard.press("Alt+F5");
+        await vs.bar("Change 2 of 2").waitFor();
+        await vs.shot("2 decided");
+
+        // A comment on a line goes along.
+        await vs.command("Comments: Add Comment on Current Selection");
+        await vs.type("Test what it returns.");
+        await vs.page.locator(".review-widget .form-actions").getByText("Add Comment").click();
+        await vs.bar("Test what it returns.").waitFor();
+        await vs.shot("3 comment");
+        await vs.viewAction(VIEW, "Send Back");
+        await vs.step("Send Back");
+        assert.equal(await vs.quickInput().inputValue(), "tests/test_new.py:1: Test what it returns.");
+        await vs.shot("4 send back");
+      },
+    ),
+  );
+
+  it(
     "accepts a binary file in the title of the review and of its own diff",
     inCode(
       {

@@ -148,7 +148,7 @@ describe("review", () => {
     inCode({ delegators: ["liar"], file: MINE }, async (vs) => {
       await vs.statusItem("Understudy").waitFor();
       await reviewing(vs, "liar", "Unverified");
-      await vs.waitForRow(VIEW, "no new test notices");
+      await vs.waitForRow(VIEW, "executes the code under test");
       await vs.bar("executes the code under test").waitFor();
       // The bar of the change says only what differs.
       assert.doesNotMatch(await vs.bar("Change 1 of 1").innerText(), /under test/);
@@ -304,16 +304,16 @@ describe("review", () => {
       await vs.statusItem("Understudy").waitFor();
       const id = await reviewing(vs, "quick", "Verified", false);
       await vs
-        .codeLens(/Accept$/)
+        .codeLens(/Accept \(/)
         .first()
         .waitFor();
       await vs.shot("1 lenses");
       await vs
-        .codeLens(/Accept$/)
+        .codeLens(/Accept \(/)
         .first()
         .click();
       await until(() => counts(vs, id) === "2 1 0", "one change is accepted");
-      await vs.codeLens("accepted").first().waitFor();
+      await vs.codeLens("Accepted by you").first().waitFor();
       await vs.shot("2 accepted");
       await vs.reload();
       await vs.waitForRow(VIEW, "Verified");

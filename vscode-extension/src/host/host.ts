@@ -63,6 +63,8 @@ export interface Workspace {
   setting<T>(name: string, fallback: T): T;
   /** Current value of a setting of the editor, by its full name. */
   editorSetting<T>(name: string, fallback: T): T;
+  /** Change a setting of the editor for this user. Ask first: it has effects outside our views. */
+  setEditorSetting(name: string, value: boolean): Promise<void>;
   /** Fires when a setting below `understudy.`, or an editor setting that we use, changes. */
   readonly onDidChangeSettings: Subscribe<void>;
 }
@@ -356,15 +358,32 @@ export interface Lens {
 }
 
 export interface Thread extends Disposable {
-  /** `note` is shown below the label and its buttons. */
+  /** `note` is shown below the label and its buttons. Without a range, the bar is above the first line. */
   set(content: {
     readonly label: string;
     readonly note: string;
     readonly context: string;
-    readonly range: Range;
+    readonly range: Range | undefined;
     /** Whether the bar is collapsed; the user can expand it. */
     readonly collapsed?: boolean;
   }): void;
+}
+
+/** Lines without interest: greyed, and struck through if they are not wanted. */
+export interface GreyedLines {
+  readonly line: number;
+  /** Zero: only the note is shown. */
+  readonly count: number;
+  readonly struck: boolean;
+  /** Shown after the first line. */
+  readonly note: string;
+}
+
+/** What the user says about a line of a document. */
+export interface LineComment {
+  readonly uri: string;
+  readonly line: number;
+  readonly text: string;
 }
 
 /** The tab of a multi-file diff. */
@@ -402,7 +421,17 @@ export interface ReviewEditors {
    * An action bar below a range of a document, which the user can collapse. It is a comment thread that does not open
    * the Comments view. Menus match `commentThread == <context>`; their commands receive `id` as their first argument.
    */
-  thread(id: string, uri: string, range: Range): Thread;
+  thread(id: string, uri: string): Thread;
+  /** Grey lines of the visible documents of a scheme. */
+  grey(
+    scheme: string,
+    source: { lines(uri: string): readonly GreyedLines[]; readonly onDidChange: Subscribe<void> },
+  ): Disposable;
+  /**
+   * Let the user comment on lines of the documents of a scheme, for which `open` holds. A new comment is passed to
+   * `understudy.review.addComment`, one to remove to `understudy.review.removeComment`; `set` replaces what is shown.
+   */
+  comments(scheme: string, open: (uri: string) => boolean): { set(comments: readonly LineComment[]): void };
 }
 
 /**

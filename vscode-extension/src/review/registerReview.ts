@@ -10,12 +10,14 @@ import { isLive, isToReview } from "../state/wording.ts";
 import { canBeStrengthened, droppableTests, isUntested } from "../state/mutationWording.ts";
 import { registerSurvivorHints } from "./survivorHints.ts";
 import { registerReviewCommands } from "./reviewCommands.ts";
+import { LineComments } from "./lineComments.ts";
 import { OpenResults } from "./openResults.ts";
 import { parseReviewUri } from "./reviewUris.ts";
 import { REVIEW_VIEW, ReviewTree } from "./reviewTree.ts";
 import { ResultFiles } from "./resultFiles.ts";
 import { ReviewEditor } from "./reviewEditor.ts";
 import { isPending, verifiedChanges } from "./hunks.ts";
+import { headline } from "./reviewWording.ts";
 import { displayPath } from "../state/formatting.ts";
 
 /** Memory key of the result under review. */
@@ -44,6 +46,7 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
   const tree = disposables.add(host.windows.tree(REVIEW_VIEW, rows));
   disposables.add(new ResultFiles({ host, openResults }));
   const reviewEditor = disposables.add(new ReviewEditor({ host, store, openResults, requester: sidecar }));
+  const comments = disposables.add(new LineComments({ host, openResults }));
   const commands = disposables.add(
     registerReviewCommands({
       host,
@@ -52,6 +55,7 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
       openResults,
       tree,
       reviewEditor,
+      comments,
       started: (id) => {
         if (openResults.current) void host.memory.set(FOLLOWING_KEY, { from: openResults.current.id, id });
         started.fire(id);
@@ -69,10 +73,12 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
     tree.setDescription(
       current ? (open > 0 ? t("{0} of {1} pending", open, hunks.length) : t("no pending changes")) : undefined,
     );
-    host.commands.setContext("understudy.canUndoEdit", current?.edited.some(({ undoable }) => undoable) ?? false);
     const reviewed = current && store.delegation(current.id);
+    tree.setMessage(reviewed ? headline(reviewed, Date.now()).join(" · ") : undefined);
+    host.commands.setContext("understudy.canUndoEdit", current?.edited.some(({ undoable }) => undoable) ?? false);
     const verified = current ? verifiedChanges(current.files).length : 0;
     host.commands.setContext("understudy.hasAccepted", hunks.some(({ state: one }) => one === "accepted")); // prettier-ignore
+    host.commands.setContext("understudy.reviewPending", open > 0);
     host.commands.setContext("understudy.canAcceptVerified", verified > 0 && verified < open);
     instructable = reviewed !== undefined && takesInstructions(store, reviewed);
     host.commands.setContext("understudy.canSendBack", instructable);

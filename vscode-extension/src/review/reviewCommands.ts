@@ -31,21 +31,29 @@ import {
   type ReviewTarget,
   type HunkRef,
 } from "./hunks.ts";
-import { BASE, EDIT, EVIDENCE, parseReviewUri, RESULT, THEIRS, reviewUri, YOURS } from "./reviewUris.ts";
-import { evidenceName, evidenceUri, hunkRange, type ReviewEditor } from "./reviewEditor.ts";
+import { BASE, EDIT, EMPTY, EVIDENCE, parseReviewUri, RESULT, THEIRS, reviewUri, YOURS } from "./reviewUris.ts";
+import { documentUri, evidenceUri, hunkRange, LENS_SETTING, type ReviewEditor } from "./reviewEditor.ts";
 import { dropIdleTests } from "./dropTests.ts";
+import { commentCount, commentText, type LineComments } from "./lineComments.ts";
 import { verdictLine } from "./reviewWording.ts";
+
+/** Commands that are also buttons without an icon: a menu shows the icon of a command instead of its title. */
+const BUTTONS = new Set([
+  ...["acceptHunk", "rejectHunk", "rejectHunkWithReason", "undoChange", "openConflict"],
+  ...["acceptAll", "acceptVerified", "rejectAll", "sendBack", "evidence"],
+]);
 
 /** Memory key of the tab that shows the review: it outlives the window. */
 const TAB_KEY = "review.tab";
 
 export interface ReviewCommandDeps {
-  readonly host: Pick<Host, "windows" | "documents" | "commands" | "review" | "environment" | "memory">;
+  readonly host: Pick<Host, "windows" | "documents" | "commands" | "review" | "environment" | "memory" | "workspace">;
   readonly requester: Requester;
   readonly store: Pick<Store, "delegation" | "delegations" | "delegator" | "loaded" | "onDidChange" | "read">;
   readonly openResults: OpenResults;
   readonly tree: Pick<Tree, "reveal" | "selection">;
   readonly reviewEditor: Pick<ReviewEditor, "resetBar">;
+  readonly comments: Pick<LineComments, "of" | "clear">;
   /** Called when a delegation was started here: its result is reported to the user. */
   readonly started: (id: string) => void;
   /** Called when the tab was shown or a change was visited: `activeFile` may be another one. */
@@ -60,8 +68,10 @@ export interface RegisteredReviewCommands extends Disposable {
 export function registerReviewCommands(deps: ReviewCommandDeps): RegisteredReviewCommands {
   const disposables = new DisposableStore();
   const commands = disposables.add(new ReviewCommands(deps));
-  const add = (name: string, work: (value: unknown) => Promise<void> | void): void =>
-    void disposables.add(deps.host.commands.register(`understudy.review.${name}`, work));
+  const add = (name: string, work: (value: unknown) => Promise<void> | void): void => {
+    for (const command of BUTTONS.has(name) ? [name, `button.${name}`] : [name])
+      disposables.add(deps.host.commands.register(`understudy.review.${command}`, work));
+  };
   add("open", (value) => commands.open(value));
   add("close", (value) => commands.close(value));
   add("show", (value) => commands.show(value));
@@ -88,6 +98,10 @@ export function registerReviewCommands(deps: ReviewCommandDeps): RegisteredRevie
   add("openConflict", (value) => commands.openConflict(value));
   add("markResolved", (value) => commands.markResolved(value));
   add("check", () => commands.check());
+  add("useLenses", () => commands.useLenses());
+  add("button.addCheck", async (value) => {
+    await deps.host.commands.run("understudy.checks.add", value);
+  });
   add("export", () => commands.export());
   add("commit", (value) => commands.commit(value));
   return { activeFile: () => commands.activeFile(), dispose: () => disposables.dispose() };
@@ -203,7 +217,7 @@ class ReviewCommands implements Disposable {
 
   async evidence(value: unknown): Promise<void> {
     const id = delegationIdOf(value) ?? this.#deps.openResults.current?.id;
-    if (id !== undefined) await this.#deps.host.documents.preview(evidenceUri(id));
+    if (id !== undefined) await this.#deps.host.documents.preview(evidenceUri(await this.#delegation(id)));
   }
 
   async accept(value: unknown, whole?: "file"): Promise<void> {
@@ -418,20 +432,25 @@ class ReviewCommands implements Disposable {
     if (!result || !(await followsInstructions(this.#deps, await this.#delegation(result.id)))) return;
     const { hunks: spots } = result;
     const rejected = spots.filter(({ hunk }) => hunk.state === "rejected");
-    const said = rejectionReasons(spots);
+    const said = rejectionReasons(spots).map(
+      ({ reason, places }) => `${places.map((place) => oneLine(place, 60)).join(", ")}: ${reason}`,
+    );
+    const comments = this.#deps.comments.of(result.id);
+    const along = [
+      ...(rejected.length > 0 ? [t("{0} rejected", rejected.length)] : []),
+      ...(comments.length > 0 ? [commentCount(comments)] : []),
+    ];
     const outcome = await host.windows.input({
       title: t("Send Back"),
       prompt: [
-        rejected.length > 0
-          ? t("What should change? The agent also gets your reasons, and what you rejected: {0}.", rejected.length)
+        along.length > 0
+          ? t("What should change? The agent also gets your reasons. Changes: {0}.", along.join(", "))
           : t("What should change?"),
         carriedText(result.files),
       ]
         .join(" ")
         .trim(),
-      value: said
-        .map(({ reason, places }) => `${places.map((place) => oneLine(place, 60)).join(", ")}: ${reason}`)
-        .join("; "),
+      value: [...said, ...comments.map(commentText)].map((text) => oneLine(text, Infinity)).join("; "),
       validate: (text) => (text.trim() === "" ? t("Enter instructions.") : undefined),
     });
     if (outcome.kind !== "accepted") return;
@@ -440,6 +459,7 @@ class ReviewCommands implements Disposable {
       text: outcome.value.trim(),
     });
     this.#deps.started(reply.id); // the status bar shows that it runs
+    await this.#deps.comments.clear(result.id);
     await result.read();
   }
 
@@ -474,6 +494,18 @@ class ReviewCommands implements Disposable {
     // Its row and the status bar show the progress.
     await this.#deps.requester.request("understudy/delegations/check", { id });
     await this.#deps.store.read(id);
+  }
+
+  /** Show actions as lenses instead of bars, which also turns them on in other diffs. */
+  async useLenses(): Promise<void> {
+    const { windows, workspace } = this.#deps.host;
+    const on = t("Turn On");
+    const answer = await windows.message("info", t("Show the actions of a review in one line above each change?"), {
+      modal: true,
+      detail: t("This turns on code lenses in all diffs: the setting {0}.", LENS_SETTING),
+      buttons: [on],
+    });
+    if (answer === on) await workspace.setEditorSetting(LENS_SETTING, true);
   }
 
   async export(): Promise<void> {
@@ -737,8 +769,8 @@ class ReviewCommands implements Disposable {
   }
 
   async #closeTabs(id: string): Promise<void> {
-    const titles = [reviewTitle(await this.#delegation(id)), evidenceName()];
-    await this.#deps.host.review.close([BASE, RESULT, EDIT, YOURS, THEIRS, EVIDENCE], titles);
+    const titles = [reviewTitle(await this.#delegation(id))];
+    await this.#deps.host.review.close([BASE, RESULT, EMPTY, EDIT, YOURS, THEIRS, EVIDENCE], titles);
   }
 }
 
@@ -748,7 +780,7 @@ export function diffPair(id: string, file: FileDiff): DiffPair {
   return {
     label: t("{0}: Review", path.posix.basename(name)),
     ...(file.status === "added" ? {} : { base: reviewUri(BASE, id, displayPath(file.from ?? file.path)) }),
-    ...(file.status === "deleted" ? {} : { result: reviewUri(RESULT, id, name) }),
+    result: documentUri(id, file),
   };
 }
 

@@ -6,38 +6,38 @@
 import { DisposableStore, Emitter, type Disposable } from "../base/events.ts";
 import { escapeMarkup } from "../base/untrustedText.ts";
 import { t } from "../base/l10n.ts";
-import type { Host, Lens, Thread } from "../host/host.ts";
+import type { GreyedLines, Host, Lens, Thread } from "../host/host.ts";
 import type { Requester } from "../sidecar/connection.ts";
 import type { Store } from "../state/store.ts";
-import { stateName } from "../state/wording.ts";
-import type { FileDiff, Range } from "../protocol.ts";
-import type { OpenResults } from "./openResults.ts";
-import { hunkRow, isPending, linesOf, type HunkRef } from "./hunks.ts";
-import { displayPath } from "../state/formatting.ts";
-import { BASE, EVIDENCE, parseReviewUri, RESULT, reviewUri } from "./reviewUris.ts";
-import { EVIDENCE_COMMAND } from "./reviewTree.ts";
+import type { Delegation, FileDiff, Hunk, Range } from "../protocol.ts";
+import type { OpenResult, OpenResults } from "./openResults.ts";
+import { hunkRow, isPending, linesOf, verifiedChanges, type HunkRef } from "./hunks.ts";
+import { displayPath, shortenMiddle, toSentence } from "../state/formatting.ts";
+import { BASE, EMPTY, EVIDENCE, parseReviewUri, RESULT, reviewUri } from "./reviewUris.ts";
 import {
-  capitalized,
-  capitalizedSentence,
+  decisionText,
+  decisionWithReason,
   fileChange,
+  headline,
   hunkLabel,
   hunkSize,
+  noticedExplained,
+  rejectedBefore,
   untestedPlaces,
-  verdictLine,
   verdictReasons,
   wholeFile,
 } from "./reviewWording.ts";
 
+/** With this setting, diffs show code lenses. */
+export const LENS_SETTING = "diffEditor.codeLens";
+
 /** The bar of a hunk with at least this many lines more is above it: the user sees it without scrolling. */
 const LONG_HUNK_LINES = 20;
-
-/** Lines above a change that a diff shows at least, where the bar of the verdict is. */
-const CONTEXT_LINES = 2;
 
 type BarContent = Parameters<Thread["set"]>[0];
 
 export interface ReviewEditorDeps {
-  readonly host: Pick<Host, "documents" | "review" | "workspace" | "commands">;
+  readonly host: Pick<Host, "documents" | "review" | "workspace" | "commands" | "environment">;
   readonly store: Pick<Store, "delegation" | "read" | "onDidChange">;
   readonly openResults: OpenResults;
   readonly requester: Requester;
@@ -46,7 +46,7 @@ export interface ReviewEditorDeps {
 export class ReviewEditor implements Disposable {
   readonly #deps: ReviewEditorDeps;
   readonly #disposables = new DisposableStore();
-  readonly #lensesChanged = this.#disposables.add(new Emitter<void>());
+  readonly #drawn = this.#disposables.add(new Emitter<void>());
   readonly #evidenceChanged = this.#disposables.add(new Emitter<string>());
   readonly #bars = new Map<string, { readonly thread: Thread; readonly uri: string; told: string }>();
 
@@ -56,9 +56,13 @@ export class ReviewEditor implements Disposable {
     this.#disposables.add(
       documents.provide(EVIDENCE, { text: (uri) => this.#evidence(uri), onDidChange: this.#evidenceChanged.subscribe }),
     );
-    this.#disposables.add(
-      review.lenses(RESULT, { lenses: (uri) => this.lenses(uri), onDidChange: this.#lensesChanged.subscribe }),
-    );
+    const onDidChange = this.#drawn.subscribe;
+    for (const scheme of [RESULT, EMPTY]) {
+      this.#disposables.add(review.lenses(scheme, { lenses: (uri) => this.lenses(uri), onDidChange }));
+    }
+    for (const scheme of [BASE, RESULT, EMPTY]) {
+      this.#disposables.add(review.grey(scheme, { lines: (uri) => this.decidedLines(uri), onDidChange }));
+    }
     this.#disposables.add(
       deps.openResults.onDidChange(({ begun }) => {
         if (begun) this.#removeBars(); // show collapsed bars again
@@ -69,14 +73,15 @@ export class ReviewEditor implements Disposable {
       deps.store.onDidChange(({ delegations }) => {
         const { current } = deps.openResults;
         if (!current || !delegations.has(current.id)) return;
-        this.#evidenceChanged.fire(evidenceUri(current.id));
+        const delegation = deps.store.delegation(current.id);
+        if (delegation) this.#evidenceChanged.fire(evidenceUri(delegation));
         this.draw();
       }),
     );
     this.#disposables.add(workspace.onDidChangeSettings(() => this.draw()));
   }
 
-  /** Show a bar at each change, collapsed where it is decided, the verdict above the first, and refresh the lenses. */
+  /** Show a bar at each change, collapsed where it is decided, the verdict at the top, and refresh what is drawn. */
   draw(): void {
     const { openResults, store } = this.#deps;
     const wanted = new Set<string>();
@@ -87,22 +92,18 @@ export class ReviewEditor implements Disposable {
     const { current } = openResults;
     if (current && !this.#lensesEnabled()) {
       const all = current.hunks;
+      const hunks = hunksOf(current);
       const shown = all.filter(({ file, hunk }) => !file.binary && hunk.state !== "superseded");
       const [first] = shown;
       const delegation = store.delegation(current.id);
-      if (first && delegation) {
-        const range = lineRange(Math.max(hunkRange(first).start.line - CONTEXT_LINES, 0));
-        const reasons = verdictReasons(delegation).join("; ");
-        const note = reasons === "" ? delegation.title : capitalizedSentence(reasons);
-        const context = delegation.reservations.includes("no_checks") ? "verdictWithoutChecks" : "verdict";
-        const content = { label: stateName(delegation), note, context, range };
-        show(`verdict:${current.id}`, documentUri(current.id, first.file), content);
-      }
+      if (first && delegation)
+        show(`verdict:${current.id}`, documentUri(current.id, first.file), this.#verdict(delegation));
       for (const hunkRef of shown) {
         const { id, file, hunk } = hunkRef;
         const place = t("Change {0} of {1}", all.indexOf(hunkRef) + 1, all.length);
         const mode = current.knownMode(file.path, "result");
-        show(hunkRow(id, file.path, hunk.id), documentUri(id, file), barContent(hunkRef, place, mode));
+        const content = isPending(hunk) ? pendingBar(hunkRef, place, mode) : decidedBar(hunkRef, place, hunks);
+        show(hunkRow(id, file.path, hunk.id), documentUri(id, file), content);
       }
     }
     for (const [id, { thread }] of this.#bars) {
@@ -110,7 +111,34 @@ export class ReviewEditor implements Disposable {
       thread.dispose();
       this.#bars.delete(id);
     }
-    this.#lensesChanged.fire();
+    this.#drawn.fire();
+  }
+
+  /** The verdict with its evidence and reasons, and the keys for a change. */
+  #verdict(delegation: Delegation): BarContent {
+    const [label = "", ...facts] = headline(delegation, Date.now());
+    const keys = this.#keys;
+    const note = [
+      facts.join(" · "),
+      verdictReasons(delegation).join("; "),
+      noticedExplained(delegation) ?? "",
+      t("{0} accepts the change at the cursor, {1} rejects it.", keys.accept, keys.reject),
+    ];
+    return {
+      label,
+      note: note
+        .filter((part) => part !== "")
+        .map(toSentence)
+        .join(" "),
+      context: delegation.reservations.includes("no_checks") ? "verdictWithoutChecks" : "verdict",
+      range: undefined,
+    };
+  }
+
+  /** The keys of `package.json`. */
+  get #keys(): { readonly accept: string; readonly reject: string } {
+    const mac = this.#deps.host.environment.platform === "darwin";
+    return mac ? { accept: "⌃⌥Y", reject: "⌃⌥N" } : { accept: "Alt+Y", reject: "Alt+N" };
   }
 
   /** Show the bar of a change again: a user who goes to a collapsed change wants its actions. */
@@ -120,7 +148,7 @@ export class ReviewEditor implements Disposable {
     if (this.#bars.delete(id)) this.draw();
   }
 
-  /** Lenses of the result side: the verdict at the top of the first file, then the actions of each change. */
+  /** Lenses of the result side: the verdict with its actions at the top of the first file, then those of each change. */
   lenses(uri: string): readonly Lens[] {
     const { openResults, store } = this.#deps;
     const place = parseReviewUri(uri);
@@ -129,33 +157,61 @@ export class ReviewEditor implements Disposable {
     if (!current || !file) return [];
     const delegation = store.delegation(current.id);
     const found: Lens[] = [];
-    const first = current.files.find(({ binary, status }) => !binary && status !== "deleted");
+    const first = current.files.find(({ binary }) => !binary);
     if (delegation && file === first) {
-      const top: Range = { start: { line: 0, character: 0 }, end: { line: 0, character: 0 } };
-      const word = verdictLine(delegation);
-      found.push({ range: top, command: { id: EVIDENCE_COMMAND, title: escapeMarkup(word), arguments: [current.id] } });
+      const range = lineRange(0);
+      const lens = (title: string, command: string): void =>
+        void found.push({ range, command: { id: `understudy.review.${command}`, title, arguments: [current.id] } });
+      const [word = "", ...facts] = headline(delegation, Date.now());
+      lens(escapeMarkup([word, ...facts, ...verdictReasons(delegation)].join(" · ")), "evidence");
+      const pending = hunksOf(current).filter(isPending).length;
+      const verified = verifiedChanges(current.files).length;
+      if (verified > 0 && verified < pending) lens(t("Accept All Verified"), "acceptVerified");
+      if (pending > 0) lens(t("Accept All"), "acceptAll");
+      if (pending > 0) lens(t("Reject All…"), "rejectAll");
     }
+    const keys = this.#keys;
+    const all = hunksOf(current);
     for (const hunk of file.hunks) {
       const range = hunkRange({ file, hunk });
       const id = hunkRow(current.id, file.path, hunk.id);
       const lens = (title: string, command: string): void =>
         void found.push({ range, command: { id: `understudy.review.${command}`, title, arguments: [id] } });
-      const word = hunkLabel(hunk);
       if (hunk.state === "pending") {
-        lens(`$(check) ${t("Accept")}`, "acceptHunk");
-        lens(`$(close) ${t("Reject")}`, "rejectHunk");
+        lens(`$(check) ${t("Accept ({0})", keys.accept)}`, "acceptHunk");
+        lens(`$(close) ${t("Reject ({0})", keys.reject)}`, "rejectHunk");
         lens(t("Reject with Reason…"), "rejectHunkWithReason");
         if (hunk.conflict) {
           lens(`$(git-merge) ${t("Resolve…")}`, "openConflict");
           lens(t("Mark as Resolved"), "markResolved");
         }
+        const notes = notesOf({ file, hunk }).map(escapeMarkup).join(" · ");
+        if (notes !== "") lens(`$(warning) ${notes}`, "show");
       } else {
-        lens(`$(${word.icon}) ${escapeMarkup(hunk.reason ? `${word.text}: ${hunk.reason}` : word.text)}`, "show");
+        lens(`$(${hunkLabel(hunk).icon}) ${escapeMarkup(decisionWithReason(hunk, all))}`, "show");
         if (hunk.state === "rejected") lens(t("Accept Anyway"), "acceptHunk");
         if (hunk.state === "rejected" || hunk.undoToken !== undefined) lens(t("Undo"), "undoChange");
       }
     }
     return found;
+  }
+
+  /** Lines of decided changes on one side, with who decided after the first line. */
+  decidedLines(uri: string): readonly GreyedLines[] {
+    const place = parseReviewUri(uri);
+    const { current } = this.#deps.openResults;
+    if (!current || place?.id !== current.id) return [];
+    const side = place.scheme === BASE ? "base" : "result";
+    const file = current.fileByDisplayPath(place.path, side);
+    const all = hunksOf(current);
+    return (file?.hunks ?? [])
+      .filter((hunk) => !isPending(hunk))
+      .map((hunk) => ({
+        line: linesOf(hunk, side === "base" ? "old" : "new").start,
+        count: side === "base" ? hunk.oldLines : hunk.newLines,
+        struck: hunk.state === "rejected" && side === "result",
+        note: side === "base" ? "" : decisionWithReason(hunk, all),
+      }));
   }
 
   dispose(): void {
@@ -169,7 +225,7 @@ export class ReviewEditor implements Disposable {
   }
 
   #lensesEnabled(): boolean {
-    return this.#deps.host.workspace.editorSetting("diffEditor.codeLens", false);
+    return this.#deps.host.workspace.editorSetting(LENS_SETTING, false);
   }
 
   #showBar(id: string, uri: string, content: BarContent): void {
@@ -179,7 +235,7 @@ export class ReviewEditor implements Disposable {
       bar.thread.dispose();
       bar = undefined;
     }
-    if (!bar) this.#bars.set(id, (bar = { thread: review.thread(id, uri, content.range), uri, told: "" }));
+    if (!bar) this.#bars.set(id, (bar = { thread: review.thread(id, uri), uri, told: "" }));
     const told = JSON.stringify(content);
     if (told === bar.told) return;
     bar.told = told;
@@ -193,50 +249,66 @@ export class ReviewEditor implements Disposable {
   }
 }
 
-/** The name becomes the title of the preview tab. */
-export const evidenceUri = (id: string): string => `${EVIDENCE}://${id}/${encodeURIComponent(evidenceName())}`;
-export const evidenceName = (): string => `${t("Evidence")}.md`;
+/** The name becomes the title of the tab. */
+export function evidenceUri({ id, title }: Pick<Delegation, "id" | "title">): string {
+  const name = t("Evidence: {0}", shortenMiddle(title, 40).replaceAll("/", "∕"));
+  return `${EVIDENCE}://${id}/${encodeURIComponent(name)}`;
+}
 
-/** The document that shows a change: the result, or the base of a deleted file. */
+/** The document that shows a change in every layout: the result, or what is left of a deleted file. */
 export function documentUri(id: string, file: FileDiff): string {
-  return file.status === "deleted"
-    ? reviewUri(BASE, id, displayPath(file.path))
-    : reviewUri(RESULT, id, displayPath(file.path));
+  return reviewUri(file.status === "deleted" ? EMPTY : RESULT, id, displayPath(file.path));
 }
 
 /** The range of a change in the document that shows it. */
-export function hunkRange({ file, hunk }: Pick<HunkRef, "file" | "hunk">): Range {
-  const { start, end } = linesOf(hunk, file.status === "deleted" ? "old" : "new");
+export function hunkRange({ hunk }: Pick<HunkRef, "file" | "hunk">): Range {
+  const { start, end } = linesOf(hunk);
   return { start: { line: start, character: 0 }, end: { line: end, character: 0 } };
 }
 
-function barContent(hunkRef: HunkRef, place: string, mode: string | undefined): BarContent {
+/** What the user should know before they accept a change. */
+function notesOf({ file, hunk }: Pick<HunkRef, "file" | "hunk">): readonly string[] {
+  return [
+    file.flagReason ?? "",
+    rejectedBefore(hunk) ?? "",
+    ...untestedPlaces(hunk).map((place) => t("not tested: {0}", place)),
+  ].filter((part) => part !== "");
+}
+
+function decidedBar(hunkRef: HunkRef, place: string, all: readonly Hunk[]): BarContent {
+  const { hunk } = hunkRef;
+  return {
+    label: decisionText(hunk, all),
+    // The editor wraps the note, and cuts the label off.
+    note: hunk.reason === undefined ? place : `${place}: ${hunk.reason}`,
+    context: hunk.state,
+    range: lineRange(hunkRange(hunkRef).end.line),
+    collapsed: true,
+  };
+}
+
+function pendingBar(hunkRef: HunkRef, place: string, mode: string | undefined): BarContent {
   const { file, hunk } = hunkRef;
   const { start, end } = hunkRange(hunkRef);
-  if (!isPending(hunk)) {
-    const label = capitalized(hunkLabel(hunk).text);
-    // The editor wraps the note, and cuts the label off.
-    const note = hunk.reason === undefined ? place : `${place}: ${hunk.reason}`;
-    return { label, note, context: hunk.state, range: lineRange(end.line), collapsed: true };
-  }
   const facts = [place];
   // What the lines of the diff do not show.
   const what =
     hunk.newLines + hunk.oldLines === 0 && file.status === "modified" ? wholeFile(file, mode) : fileChange(file, mode);
-  if (what !== "") facts.push(what);
+  facts.push(...[what, hunkSize(hunk)].filter((fact) => fact !== ""));
   if (hunk.conflict) facts.push(hunkLabel(hunk).text);
   if (hunk.edited) facts.push(t("edited by you"));
   const long = end.line - start.line >= LONG_HUNK_LINES;
   return {
     label: facts.join(" · "),
-    note: [file.flagReason, hunkSize(hunk), ...untestedPlaces(hunk).map((place) => t("not tested: {0}", place))]
-      .filter((part) => part !== undefined && part !== "")
-      .join(" · "),
+    // Without a note, the bar is a line lower.
+    note: notesOf(hunkRef).join(" · "),
     context: hunk.conflict ? "conflict" : "pending",
     // A bar is shown below its line; a comment tints its lines over the colors of the diff, so it gets only one.
     range: lineRange(long ? Math.max(start.line - 1, 0) : end.line),
   };
 }
+
+const hunksOf = ({ hunks }: Pick<OpenResult, "hunks">): readonly Hunk[] => hunks.map(({ hunk }) => hunk);
 
 function lineRange(line: number): Range {
   return { start: { line, character: 0 }, end: { line, character: 0 } };

@@ -15,9 +15,12 @@ import {
   checkFacts,
   checkLabel,
   fileChange,
+  capitalized,
   capitalizedSentence,
   hunkLabel,
   hunkSize,
+  rejectedBefore,
+  spokenSize,
   untestedPlaces,
   verdictLabel,
   wholeFile,
@@ -174,9 +177,12 @@ function verdictRow(
   }
   const reservation = delegation.reservations.find((name) => id === `reservation:${delegation.id}:${name}`);
   if (reservation) {
-    const label = capitalizedSentence(RESERVATION_REASONS[reservation].reason).replace(/\.$/u, "");
-    const facts = factsOf(reservation, delegation.reservationFacts);
-    const tooltip = [`${label}.`, ...facts.map(escapeMarkdown)].join("\n\n");
+    const meaning = capitalizedSentence(RESERVATION_REASONS[reservation].reason);
+    const all = factsOf(reservation, delegation.reservationFacts);
+    // What it may be about is in the tooltip: in the row, it would push the facts out of the view.
+    const [first = meaning, ...facts] = all;
+    const label = first.replace(/\.$/u, "");
+    const tooltip = [meaning, ...all.map(escapeMarkdown)].join("\n\n");
     const icon = { id: "warning", color: "list.warningForeground" };
     const asksForTests = reservation === "change_not_tested" && instructable && canBeStrengthened(delegation);
     const repair = repairOf(reservation, id);
@@ -288,6 +294,8 @@ function hunkRowOf(id: string, hunkRef: HunkRef, current: Pick<OpenResult, "know
   const said = firstLine(hunk, current.knownText(file.path, "base"), current.knownText(file.path, "result"));
   const where = file.status === "deleted" ? "" : lineText(hunk);
   const size = hunkSize(hunk);
+  const before = hunk.state === "pending" ? rejectedBefore(hunk) : undefined;
+  const again = before === undefined ? "" : t("rejected before");
   const state = hunk.reason && hunk.state === "rejected" ? `${word.text}: ${hunk.reason}` : word.text;
   const edited = hunk.edited ? t("edited by you") : "";
   const untested = hunk.state === "pending" ? untestedPlaces(hunk) : [];
@@ -298,17 +306,27 @@ function hunkRowOf(id: string, hunkRef: HunkRef, current: Pick<OpenResult, "know
   const label = said || where || wholeFile(file, current.knownMode(file.path, "result"));
   const shown = context.includes("conflict") || hunk.state !== "pending" ? state : "";
   // The state comes first: a narrow view cuts off the end.
-  const facts = [shown, tested, label === where ? "" : where, size, edited];
+  const facts = [shown, again, tested, label === where ? "" : where, size, edited];
+  const notes = [capitalized(before ?? ""), ...(tested === "" ? [] : [t("Not tested"), ...untested])];
   return {
     id,
-    label: shown === "" && tested === "" ? label : oneLine(label, MAX_LABEL),
+    label: shown + again + tested === "" ? label : oneLine(label, MAX_LABEL),
     description: facts.filter((fact) => fact !== "").join(" · "),
     icon: iconOf(word),
     children: "none",
     context: context.join(" "),
-    ...(tested === "" ? {} : { tooltip: [t("Not tested"), ...untested].map(escapeMarkdown).join("\n\n") }),
+    ...(again + tested === ""
+      ? {}
+      : {
+          tooltip: notes
+            .filter((note) => note !== "")
+            .map(escapeMarkdown)
+            .join("\n\n"),
+        }),
     command: { id: SHOW_COMMAND, title: t("Show Change"), arguments: [id] },
-    spoken: [state, tested, label, where, size, edited].filter((fact) => fact !== "").join(", "),
+    spoken: [state, before ?? "", tested, label, where, spokenSize(hunk), edited]
+      .filter((fact) => fact !== "")
+      .join(", "),
   };
 }
 

@@ -8,6 +8,8 @@ export const EDIT = "understudy-edit";
 export const YOURS = "understudy-yours";
 export const THEIRS = "understudy-theirs";
 export const EVIDENCE = "understudy-evidence";
+/** The result side of a deleted file, without text. */
+export const EMPTY = "understudy-empty";
 /** Names a file in a row, for its icon only: a row of a file that cannot be written would have a padlock. */
 export const ROW = "understudy-row";
 
@@ -26,7 +28,7 @@ export function reviewUri(scheme: string, id: string, path: string): string {
 
 /** Editors normalize URIs: compare the parsed parts, not the strings. */
 export function parseReviewUri(uri: string): ReviewUri | undefined {
-  const [, scheme, rest] = /^(understudy-(?:base|result|edit|yours|theirs)):\/\/([^?#]*)/u.exec(uri) ?? [];
+  const [, scheme, rest] = /^(understudy-(?:base|result|empty|edit|yours|theirs)):\/\/([^?#]*)/u.exec(uri) ?? [];
   if (scheme === undefined || rest === undefined) return undefined;
   try {
     const [id = "", ...path] = rest.split("/").map(decodeURIComponent);

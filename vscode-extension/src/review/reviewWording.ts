@@ -4,7 +4,7 @@ import { t } from "../base/l10n.ts";
 import { SHOWN, noticedShort } from "../state/mutationWording.ts";
 import { reservationReason, stateIcon, stateName } from "../state/wording.ts";
 import { type CheckResult, type Delegation, type FileDiff, type Hunk } from "../protocol.ts";
-import { displayPath, shortErrorText } from "../state/formatting.ts";
+import { costText, displayPath, duration, elapsed, shortErrorText } from "../state/formatting.ts";
 
 export interface Label {
   readonly text: string;
@@ -69,6 +69,33 @@ export function verdictReasons(delegation: Delegation): readonly string[] {
   return [...error, ...failed, ...against, ...confirmed];
 }
 
+/** The verdict and its evidence as facts: `Verified`, `5 passed`, `10 of 13 small changes noticed`, `$0.01`, `1:44`. */
+export function headline(delegation: Delegation, now: number): readonly string[] {
+  const { checks, places = [], reservations } = delegation;
+  const outdated = reservations.includes("checks_outdated");
+  const shown = outdated ? [] : checks;
+  const count = (of: (check: CheckResult) => number | undefined): number =>
+    shown.reduce((sum, check) => sum + (of(check) ?? 0), 0);
+  const [failed, passed] = [count((check) => check.failed), count((check) => check.passed)];
+  const tested = places.filter(({ evidence }) => SHOWN.has(evidence)).length;
+  return [
+    stateName(delegation),
+    ...(failed > 0 ? [t("{0} failed", failed)] : []),
+    ...(passed > 0 ? [t("{0} passed", passed)] : []),
+    ...(outdated || places.length === 0 ? [] : [t("{0} of {1} changed places tested", tested, places.length)]),
+    ...shown.flatMap(({ mutation }) => (mutation && noticedShort(mutation)) ?? []),
+    costText(delegation),
+    duration(elapsed(delegation, now)),
+  ].filter((fact) => fact !== undefined);
+}
+
+/** The sentence that explains the number of small changes; undefined if none was tried. */
+export function noticedExplained({ checks }: Pick<Delegation, "checks">): string | undefined {
+  const [result] = checks.flatMap(({ mutation }) => (mutation && (mutation.viable ?? 0) > 0 ? [mutation] : []));
+  if (!result) return undefined;
+  return t("Your code was broken on purpose {0} times; the tests noticed {1}.", result.viable ?? 0, result.killed);
+}
+
 /** The verdict with its reasons in one line, for lenses and lists. */
 export function verdictLine(delegation: Delegation): string {
   const rest = verdictReasons(delegation);
@@ -76,11 +103,61 @@ export function verdictLine(delegation: Delegation): string {
 }
 
 export function hunkLabel(hunk: Hunk): Label {
-  if (hunk.state === "accepted") return { text: t("accepted"), icon: "pass-filled", color: GREEN };
-  if (hunk.state === "rejected") return { text: t("rejected"), icon: "circle-slash", color: RED };
+  if (hunk.state === "accepted") return { text: decided(hunk, t("accepted")), icon: "pass-filled", color: GREEN };
+  if (hunk.state === "rejected") return { text: decided(hunk, t("rejected")), icon: "circle-slash", color: RED };
   if (hunk.state === "superseded") return { text: t("sent back"), icon: "reply" };
   if (hunk.conflict) return { text: t("Conflict"), icon: "warning", color: YELLOW };
   return { text: t("pending"), icon: "circle-large-outline" };
+}
+
+/** A decision of the user in their editor needs no name. */
+function decided({ by }: Hunk, word: string): string {
+  const who = by === undefined || by === "lsp" ? undefined : decider(by);
+  return who === undefined ? word : t("{0} {1}", word, who);
+}
+
+function decider(by: string): string | undefined {
+  switch (by) {
+    case "lsp":
+      return t("by you");
+    case "cli":
+      return t("on the command line");
+    case "http":
+      return t("in the browser");
+    case "acp":
+    case "mcp":
+      return t("in another editor");
+    case "rpc":
+      return t("by a program");
+    default:
+      return undefined;
+  }
+}
+
+/** What was decided on a hunk, by whom and why: `Rejected by you: too long`. */
+export function decisionWithReason(hunk: Hunk, all: readonly Hunk[]): string {
+  const text = decisionText(hunk, all);
+  return hunk.reason === undefined ? text : `${text}: ${hunk.reason}`;
+}
+
+/** The same without the reason: `Accepted by you, with 3 others`. `all`: the hunks of the result. */
+export function decisionText(hunk: Hunk, all: readonly Hunk[]): string {
+  const word = hunk.state === "accepted" ? t("Accepted") : capitalized(hunkLabel({ ...hunk, by: "lsp" }).text);
+  const said = [word, hunk.by === undefined || hunk.state === "superseded" ? undefined : decider(hunk.by)]
+    .filter((part) => part !== undefined)
+    .join(" ");
+  const token = hunk.undoToken;
+  const together = token === undefined ? 0 : all.filter(({ undoToken }) => undoToken === token).length - 1;
+  const others = together === 1 ? t("{0}, with 1 other", said) : t("{0}, with {1} others", said, together);
+  return together > 0 ? others : said;
+}
+
+/** That the user rejected this change before, with the reason; undefined if they did not. */
+export function rejectedBefore({ rejectedBefore: before }: Hunk): string | undefined {
+  if (!before) return undefined;
+  return before.reason === undefined
+    ? t("you rejected this before")
+    : t("you rejected this before: {0}", before.reason);
 }
 
 /** What is missing for the places of a hunk that no test notices, one text for each. */
@@ -135,6 +212,16 @@ function modeChange(mode: string | undefined): string {
 export const capitalizedSentence = (words: string): string => `${capitalized(words)}.`;
 
 export const capitalized = (words: string): string => words.charAt(0).toUpperCase() + words.slice(1);
+
+/** The same for a screen reader: `3 lines added, 1 line removed`. */
+export function spokenSize({ newLines, oldLines }: Pick<Hunk, "newLines" | "oldLines">): string {
+  return [
+    newLines === 1 ? t("1 line added") : newLines > 1 ? t("{0} lines added", newLines) : "",
+    oldLines === 1 ? t("1 line removed") : oldLines > 1 ? t("{0} lines removed", oldLines) : "",
+  ]
+    .filter((part) => part !== "")
+    .join(", ");
+}
 
 /** `+3 −1`; empty if no line changed. */
 export function hunkSize({ newLines, oldLines }: Pick<Hunk, "newLines" | "oldLines">): string {

@@ -83,6 +83,9 @@ export class FakeHost implements h.Host {
   readonly merges: Parameters<h.ReviewEditors["merge"]>[0][] = [];
   /** The visible bars by ID. */
   readonly bars = new Map<string, { uri: string; content?: Parameters<h.Thread["set"]>[0] }>();
+  readonly greyed = new Map<string, (uri: string) => readonly h.GreyedLines[]>();
+  /** The user's comments that are shown. */
+  comments: readonly h.LineComment[] = [];
   readonly lenses = new Map<string, (uri: string) => readonly h.Lens[]>();
   readonly saved: string[] = [];
   active: h.ActiveEditor | undefined;
@@ -113,6 +116,8 @@ export class FakeHost implements h.Host {
   openTexts: h.OpenText[] = [];
   treeVisible = false;
   treeSelection: string[] = [];
+  /** The line above the rows of a view. */
+  readonly treeMessages = new Map<string, string | undefined>();
 
   environment: h.Environment = {
     extensionPath: path.join(import.meta.dirname, "../.."),
@@ -141,6 +146,10 @@ export class FakeHost implements h.Host {
     onDidChangeFolders: self.foldersChanged.subscribe,
     setting: <T>(name: string, fallback: T) => (self.settings.get(name) as T | undefined) ?? fallback,
     editorSetting: <T>(name: string, fallback: T) => (self.editorSettings.get(name) as T | undefined) ?? fallback,
+    setEditorSetting: (name: string, value: boolean) => {
+      self.editorSettings.set(name, value);
+      return Promise.resolve(self.settingsChanged.fire());
+    },
     onDidChangeSettings: self.settingsChanged.subscribe,
   }));
 
@@ -156,7 +165,7 @@ export class FakeHost implements h.Host {
         },
         onDidChangeVisibility: self.visibility.subscribe,
         reveal: (id: string) => Promise.resolve(void self.revealed.push(id)),
-        setMessage: () => {},
+        setMessage: (message: string | undefined) => void self.treeMessages.set(viewId, message),
         setDescription: () => {},
         setBadge: (count: number, tooltip: string) => void self.badges.push([count, tooltip]),
         dispose: () => {},
@@ -262,6 +271,11 @@ export class FakeHost implements h.Host {
       this.bars.set(id, bar);
       return { set: (content) => void (bar.content = content), dispose: () => void this.bars.delete(id) };
     },
+    grey: (scheme, source) => {
+      this.greyed.set(scheme, (uri) => source.lines(uri));
+      return { dispose: () => {} };
+    },
+    comments: () => ({ set: (comments) => void (this.comments = comments) }),
   };
 
   /** Whether the editor has chat, tools of language models and MCP servers. */

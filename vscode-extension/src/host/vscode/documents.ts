@@ -87,7 +87,8 @@ export function documentsOf(disposables: DisposableStore): h.Documents {
       return document?.save() ?? false;
     },
     preview: async (uri) => {
-      await vscode.commands.executeCommand("markdown.showPreview", vscode.Uri.parse(uri));
+      // As an editor, its tab has the name of the document; the command would put “Preview” before it.
+      await vscode.commands.executeCommand("vscode.openWith", vscode.Uri.parse(uri), MARKDOWN_PREVIEW);
     },
     async showText(text, language) {
       await vscode.window.showTextDocument(await vscode.workspace.openTextDocument({ content: text, language }));
@@ -161,6 +162,9 @@ export function documentsOf(disposables: DisposableStore): h.Documents {
     },
   };
 }
+
+/** The editor of the built-in Markdown extension. */
+const MARKDOWN_PREVIEW = "vscode.markdown.preview.editor";
 
 /** For each followed document: its last line when it was scrolled last, and whether that line was visible since. */
 const followed = new WeakMap<vscode.TextDocument, { last: number; arrived: boolean }>();

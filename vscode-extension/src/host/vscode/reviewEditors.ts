@@ -79,6 +79,8 @@ export function isMultiDiff({ input, label }: vscode.Tab, title: string): boolea
 
 export function reviewEditorsOf(disposables: DisposableStore): h.ReviewEditors {
   let controller: vscode.CommentController | undefined;
+  const commentController = (): vscode.CommentController =>
+    (controller ??= disposables.add(vscode.comments.createCommentController(EXTENSION_ID, "Understudy")));
   // Give the empty side the path of the other one, so that both have the same language.
   const empty = (other: string | undefined): vscode.Uri =>
     vscode.Uri.from({ scheme: EMPTY, path: other === undefined ? "/" : vscode.Uri.parse(other).path });
@@ -182,14 +184,12 @@ export function reviewEditorsOf(disposables: DisposableStore): h.ReviewEditors {
     },
     async close(schemes, titles) {
       const ours = (tab: vscode.Tab): boolean => {
-        const { input, label, isDirty } = tab;
+        const { input, isDirty } = tab;
         if (isDirty) return false;
-        if (input instanceof vscode.TabInputText) return schemes.includes(input.uri.scheme);
+        if (input instanceof vscode.TabInputText || input instanceof vscode.TabInputCustom)
+          return schemes.includes(input.uri.scheme);
         if (input instanceof vscode.TabInputTextDiff) {
           return [input.original, input.modified].some(({ scheme }) => schemes.includes(scheme));
-        }
-        if (input instanceof vscode.TabInputWebview) {
-          return input.viewType.endsWith("markdown.preview") && titles.some((title) => label.endsWith(title));
         }
         return titles.some((title) => isMultiDiff(tab, title));
       };
@@ -213,9 +213,8 @@ export function reviewEditorsOf(disposables: DisposableStore): h.ReviewEditors {
       );
       return disposables.add(own);
     },
-    thread(id, uri, where) {
-      controller ??= disposables.add(vscode.comments.createCommentController(EXTENSION_ID, "Understudy"));
-      const thread = controller.createCommentThread(vscode.Uri.parse(uri), toRange(where), []);
+    thread(id, uri) {
+      const thread = commentController().createCommentThread(vscode.Uri.parse(uri), new vscode.Range(0, 0, 0, 0), []);
       thread.canReply = false;
       thread.collapsibleState = vscode.CommentThreadCollapsibleState.Expanded;
       threadIds.set(thread, id);
@@ -234,13 +233,92 @@ export function reviewEditorsOf(disposables: DisposableStore): h.ReviewEditors {
           const note = { body: "", mode: vscode.CommentMode.Preview, author: { name: sanitize(content.note) } };
           thread.comments = [note];
           thread.contextValue = content.context;
-          thread.range = toRange(content.range);
+          thread.range = content.range && toRange(content.range);
         },
         dispose: () => thread.dispose(),
+      };
+    },
+    grey(scheme, source) {
+      const own = new DisposableStore();
+      const styles = [false, true].map((struck) => own.add(greyed(struck)));
+      const draw = (): void => {
+        for (const editor of vscode.window.visibleTextEditors) {
+          if (editor.document.uri.scheme !== scheme) continue;
+          const lines = source.lines(editor.document.uri.toString());
+          for (const [index, style] of styles.entries()) {
+            const struck = index === 1;
+            editor.setDecorations(style, lines.filter((one) => one.struck === struck).flatMap(toDecorations));
+          }
+        }
+      };
+      own.add(source.onDidChange(draw));
+      own.add(vscode.window.onDidChangeVisibleTextEditors(draw));
+      return disposables.add(own);
+    },
+    comments(scheme, open) {
+      let shown: vscode.CommentThread[] = [];
+      commentController().commentingRangeProvider = {
+        provideCommentingRanges: ({ uri, lineCount }) =>
+          uri.scheme === scheme && open(uri.toString()) ? [new vscode.Range(0, 0, lineCount - 1, 0)] : [],
+      };
+      return {
+        set(comments) {
+          for (const thread of shown) thread.dispose();
+          shown = comments.map(({ uri, line, text }) => {
+            const comment = { body: text, mode: vscode.CommentMode.Preview, author: { name: t("You") } };
+            const at = new vscode.Range(line, 0, line, 0);
+            const thread = commentController().createCommentThread(vscode.Uri.parse(uri), at, [comment]);
+            thread.canReply = false;
+            thread.contextValue = "comment";
+            thread.label = t("Goes to the agent when you send the result back");
+            thread.collapsibleState = vscode.CommentThreadCollapsibleState.Expanded;
+            threadComments.set(thread, { uri, line, text });
+            return thread;
+          });
+        },
       };
     },
   };
 }
 
+function greyed(struck: boolean): vscode.TextEditorDecorationType {
+  return vscode.window.createTextEditorDecorationType({
+    isWholeLine: true,
+    opacity: "0.55",
+    backgroundColor: new vscode.ThemeColor("editor.background"),
+    ...(struck ? { textDecoration: "line-through" } : {}),
+  });
+}
+
+/** The lines, and the note after the first one. */
+function toDecorations({ line, count, note }: h.GreyedLines): vscode.DecorationOptions[] {
+  const after = {
+    contentText: note,
+    color: new vscode.ThemeColor("editorCodeLens.foreground"),
+    margin: "0 0 0 3ch",
+    textDecoration: "none",
+    fontStyle: "italic",
+  };
+  const most = Number.MAX_SAFE_INTEGER;
+  return [
+    ...(count > 0 ? [{ range: new vscode.Range(line, 0, line + count - 1, most) }] : []),
+    ...(note === "" ? [] : [{ range: new vscode.Range(line, most, line, most), renderOptions: { after } }]),
+  ];
+}
+
 /** IDs of bars: menus pass the comment thread itself. */
 export const threadIds = new WeakMap<object, string>();
+
+/** The same for comments of the user. */
+const threadComments = new WeakMap<object, h.LineComment>();
+
+/** The comment that a menu of a thread is about: one of the user, or what they typed into a new thread. */
+export function lineComment(value: object): h.LineComment | undefined {
+  const known = threadComments.get(value);
+  if (known) return known;
+  const { thread, text } = value as Partial<vscode.CommentReply>;
+  if (!thread?.range || text === undefined) return undefined;
+  const typed = { uri: thread.uri.toString(), line: thread.range.end.line, text };
+  thread.dispose(); // the comment is shown in a thread of its own
+  return typed;
+}

@@ -15,7 +15,7 @@ import type * as h from "../host.ts";
 import { plainTextWindows } from "../plainTextWindows.ts";
 import { assistantsOf } from "./assistants.ts";
 import { EXTENSION_ID } from "./convert.ts";
-import { reviewEditorsOf, threadIds } from "./reviewEditors.ts";
+import { lineComment, reviewEditorsOf, threadIds } from "./reviewEditors.ts";
 import { documentsOf } from "./documents.ts";
 import { windowsOf } from "./windows.ts";
 
@@ -97,6 +97,8 @@ function workspaceOf(disposables: DisposableStore): h.Workspace {
     },
     onDidChangeFolders: folders.subscribe,
     setting: (name, fallback) => vscode.workspace.getConfiguration(EXTENSION_ID).get(name, fallback),
+    setEditorSetting: async (name, value) =>
+      vscode.workspace.getConfiguration().update(name, value, vscode.ConfigurationTarget.Global),
     editorSetting: (name, fallback) => vscode.workspace.getConfiguration().get(name, fallback),
     onDidChangeSettings: settings.subscribe,
   };
@@ -161,9 +163,12 @@ function commandsOf(disposables: DisposableStore, output: h.Output): h.Commands 
   };
 }
 
-/** Convert arguments of menus to plain data: a URI, the URIs of a selection, the ID of a bar. */
+/** Convert arguments of menus to plain data: a URI, the URIs of a selection, the ID of a bar, a comment. */
 function plainValue(value: unknown): unknown {
   if (value instanceof vscode.Uri) return value.toString();
-  if (typeof value === "object" && value !== null && threadIds.has(value)) return threadIds.get(value);
+  if (typeof value === "object" && value !== null) {
+    const plain = threadIds.get(value) ?? lineComment(value);
+    if (plain !== undefined) return plain;
+  }
   return Array.isArray(value) ? value.map(plainValue) : value;
 }
