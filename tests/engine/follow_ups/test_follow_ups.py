@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from numbered_lines import LINES, RESULT
 
+from understudy.engine.follow_ups import follow_up
 from understudy.engine.review import decision_recovery
 from understudy.engine.worktrees import worktree_record
 from understudy.journal import delegation_folder
@@ -62,7 +63,9 @@ def test_a_reply_shows_exactly_what_is_pending(replied):
     project.write("text.txt", "mine\n" + LINES.replace("line 5\n", "FIVE\n"))
     child = project.call("delegations/reply", id=project.id, text="Write the others in capitals.").id
     done = project.finish(child)
-    assert (done.parent_id, done.title) == (project.id, "Reply: Write the others in capitals.")
+    task = project.call("delegations/get", id=project.id).title
+    assert (done.parent_id, done.title) == (project.id, f"{task} (round 2)")
+    assert follow_up._next_title(done.title) == f"{task} (round 3)"
     assert done.error is None, project.events(child)
     [left] = hunks(project, child)
     assert (left.old_start, left.new_start, left.state) == (36, 36, "pending")

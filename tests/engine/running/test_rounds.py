@@ -176,7 +176,7 @@ def test_strengthen_sends_what_was_missed_to_the_same_session(project):
     first = project.run("tests", "calc.py", delegator="writer")
     assert first.rounds == []
     child = project.finish(project.call("delegations/strengthen", id=first.id).id)
-    assert (child.parent_id, child.recipe, child.title) == (first.id, "tests", "Strengthen: Write tests: calc.py")
+    assert (child.parent_id, child.recipe, child.title) == (first.id, "tests", "Write tests: calc.py (round 2)")
     assert child.checks[0].mutation.killed > first.checks[0].mutation.killed
     (arguments, prompt) = calls(project)[1]
     assert arguments == ["s-1"]

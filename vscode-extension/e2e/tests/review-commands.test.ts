@@ -147,12 +147,12 @@ describe("review commands", () => {
       await until(() => vs.world.understudy("show", reply.id).state === "finished", "the answer is there");
       await vs.notification(/Verified|without changing anything|Unverified/).waitFor();
       await vs.shot("3 second result");
-      await vs.waitForRow(VIEW, "Reply:");
+      await vs.waitForRow(VIEW, "(round 2)");
       await vs.bar("Change 1 of").waitFor();
       await vs.shot("4 its review");
       assert.deepEqual(
         (await vs.tabs()).filter((tab) => tab.startsWith("Review:")),
-        ["Review: Reply: Say what 101 means. (2 files)"],
+        ["Review: Write tests: prices.py (round 2) (2 files)"],
       );
       await vs.command("Understudy: Close Review");
       await vs.view(VIEW).waitFor({ state: "hidden" });

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -60,7 +61,7 @@ def reply(folder: Folder, text: str, documents: Mapping[str, str], created_at: s
         raise UnderstudyError(
             ErrorKind.INPUT_EMPTY, "The reply is empty.", hint="Write what the agent should do differently."
         )
-    request = _Request(text, said=text, title=f"Reply: {text.strip().splitlines()[0]}"[:100])
+    request = _Request(text, said=text)
     return _continue(folder, lambda _: request, documents, (created_at, asked_by))
 
 
@@ -97,7 +98,7 @@ def strengthen(
                 hint=f"To ask for other tests, describe them: understudy reply {folder.id} TEXT",
             )
         text = prompt.strengthen_request(evidence, places)
-        return _Request(text, said=_STRENGTHEN, title=f"Strengthen: {delegation.title}"[:100], rounds=rounds)
+        return _Request(text, said=_STRENGTHEN, rounds=rounds)
 
     return _continue(folder, request, documents, (created_at, asked_by))
 
@@ -116,7 +117,6 @@ class _Request:
     text: str
     said: str
     """The same for the prompts of later follow-ups."""
-    title: str
     rounds: int | None = None
     """None: as many as in the parent."""
 
@@ -173,7 +173,7 @@ def _continue(
             spec,
             origin,
             asked,
-            title=request.title,
+            title=_next_title(delegation.title),
             after=_hand_on(folder, has_ground),
         )
         recorded = {message.id for message in delegation.messages}
@@ -189,6 +189,14 @@ def _continue(
             failpoint("superseded")
             writer.sync()
     return identifier
+
+
+def _next_title(title: str) -> str:
+    """Return the title of a follow-up: that of its task, which every list knows, and which round of it this is."""
+    task, number = title, 1
+    if round_of := re.fullmatch(r"(.*) \(round (\d{1,4})\)", title, re.DOTALL):
+        task, number = round_of[1], int(round_of[2])
+    return f"{task[:88]} (round {number + 1})"
 
 
 def retry(
