@@ -1066,7 +1066,7 @@ export interface Launch {
   permissionMode?: string | null;
   /** Further arguments for the tool, passed unchanged. */
   flags?: string[] | null;
-  /** What happens to a permission request that no one answers. It waits for `limits.answerSeconds`. */
+  /** What happens to a permission request that no one answers within the answer limit. */
   unanswered?: "reject" | "allow" | "stop" | null;
   /** Text that every prompt begins with. */
   promptPrefix?: string | null;
@@ -1074,7 +1074,7 @@ export interface Launch {
   promptSuffix?: string | null;
   /** New branch on which a verified result is kept, too; slots: `{id} {recipe} {delegator}`, as in `understudy/{id}`. The checkout does not change. */
   branch?: string | null;
-  /** `false`: the agent works in your own checkout, not in a worktree, if a recipe changes files. Its changes are in your files at once, each can be undone, and the result is never verified. */
+  /** Whether the agent works in a worktree when a recipe changes files. In your own checkout, its changes are in your files at once, each can be undone, and the result is never verified. */
   useWorktree?: boolean | null;
   /** Program and arguments of a custom command; slots: `{prompt} {promptFile} {model} {worktree} {sessionId}`. */
   command?: string[] | null;
@@ -1098,7 +1098,7 @@ export interface EnvReference {
 export interface Limits {
   /** Longest duration of all attempts together. */
   totalSeconds?: number | null;
-  /** Longest time between two events of the agent; also before the first one, unless `firstEventSeconds` is set. Other output and keep-alives do not count. */
+  /** Longest time between two events of the agent; also before the first one, unless that has a limit of its own. Other output and keep-alives do not count. */
   idleSeconds?: number | null;
   /** Longest time from the start of an attempt to its first event. */
   firstEventSeconds?: number | null;

@@ -71,7 +71,7 @@ class Launch(Strict, kw_only=True):
     flags: list[str] | None = None
     """Further arguments for the tool, passed unchanged."""
     unanswered: Literal["reject", "allow", "stop"] | None = None
-    """What happens to a permission request that no one answers. It waits for `limits.answerSeconds`."""
+    """What happens to a permission request that no one answers within the answer limit."""
     prompt_prefix: str | None = None
     """Text that every prompt begins with."""
     prompt_suffix: str | None = None
@@ -80,8 +80,8 @@ class Launch(Strict, kw_only=True):
     """New branch on which a verified result is kept, too; slots: `{id} {recipe} {delegator}`, as in `understudy/{id}`.
     The checkout does not change."""
     use_worktree: bool | None = None
-    """`false`: the agent works in your own checkout, not in a worktree, if a recipe changes files. Its changes are in
-    your files at once, each can be undone, and the result is never verified."""
+    """Whether the agent works in a worktree when a recipe changes files. In your own checkout, its changes are in your
+    files at once, each can be undone, and the result is never verified."""
     command: list[str] | None = None
     """Program and arguments of a custom command; slots: ``{prompt} {promptFile} {model} {worktree} {sessionId}``."""
     prompt_delivery: Literal["argument", "stdin", "file"] | None = None
@@ -136,8 +136,8 @@ class Limits(Strict, kw_only=True):
     total_seconds: float | None = None
     """Longest duration of all attempts together."""
     idle_seconds: float | None = None
-    """Longest time between two events of the agent; also before the first one, unless `firstEventSeconds` is set. Other
-    output and keep-alives do not count."""
+    """Longest time between two events of the agent; also before the first one, unless that has a limit of its own.
+    Other output and keep-alives do not count."""
     first_event_seconds: float | None = None
     """Longest time from the start of an attempt to its first event."""
     after_result_seconds: float | None = None
