@@ -38,13 +38,13 @@ describe("the full workflow", () => {
       await vs.goTo(21);
       await vs.type("\n\ndef doubled(price: int) -> int:\n    return 2 * price\n");
       await vs.codeAction("Delegate tests for this file");
-      await vs.waitForRow("Delegations", "Needs Attention");
+      await vs.waitForRow("Delegations", "Now");
       await vs.notification("thorough asks in").waitFor();
       await vs.shot("04 asked");
 
       // Neither a reload nor a crash of the sidecar loses anything.
       await vs.reload();
-      await vs.waitForRow("Delegations", "Needs Attention");
+      await vs.waitForRow("Delegations", "Now");
       await vs.notification("thorough asks in").waitFor();
       assert.equal(world.delegations()[0]?.state, "waiting");
       await vs.shot("05 after the reload");
@@ -96,7 +96,7 @@ describe("the full workflow", () => {
       );
       await vs.notification(/Verified/).waitFor();
       // The review of the follow-up opens by itself, which takes the focus; it ends with the selection of this row.
-      await until(async () => (await vs.selectedRow("Review")).includes("Reply: tests"), "its review is open");
+      await until(async () => (await vs.selectedRow("Review")).includes("(round 2)"), "its review is open");
       await vs.shot("12 answered");
 
       // Undo the accepted change.

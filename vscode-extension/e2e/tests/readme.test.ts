@@ -32,7 +32,7 @@ describe("pictures", () => {
         vs.world.understudy("start", "tests", "shop/prices.py", "--delegator", "slow", "--detach");
         await until(() => vs.world.delegations()[0]?.state === "running", "one runs");
         vs.world.understudy("start", "tests", "shop/prices.py", "--delegator", "careful", "--detach");
-        await vs.waitForRow("Delegations", "Needs Attention");
+        await vs.waitForRow("Delegations", "needing attention");
         const { id } = vs.world.understudy("start", "tests", "shop/prices.py", "--delegator", "quick", "--detach");
         await until(() => vs.world.understudy("show", id).state === "finished", "one is finished");
         await vs.waitForRow("Delegations", "To Review");

@@ -31,7 +31,7 @@ describe("an agent in tmux", () => {
       await vs.openContainer();
       await vs.waitForRow("Delegators", "watched");
       const { id } = vs.world.understudy("start", "tests", "shop/prices.py", "--delegator", "watched", "--detach");
-      await vs.waitForRow(VIEW, "Running");
+      await vs.waitForRow(VIEW, "Now");
       await until(() => vs.world.understudy("show", id).terminal !== undefined, "its pane is open");
       await vs.rowAction(VIEW, "prices.py", "Attach to Terminal");
       const terminal = vs.page.locator(".terminal-wrapper.active");

@@ -1,7 +1,8 @@
 /**
- * The Delegations view: needing attention, running, to review, done, and delegations of other folders. Delegations that
- * were started together are one row there, with its members below it. Rows are created when they are drawn, long groups
- * page by page. Times are updated only while the view is visible.
+ * The Delegations view: now (what needs the user first), to review, done, and delegations of other folders. Delegations
+ * that were started together are one row there, with its members below it; the rounds of one task are the row of the
+ * newest, with the earlier ones below it. Rows are created when they are drawn, long groups page by page. Times are
+ * updated only while the view is visible.
  */
 
 import { canBeStrengthened, droppableTests, isUntested, testedText } from "../state/mutationWording.ts";
@@ -42,6 +43,7 @@ import { delegationIdOf, delegationRowId } from "../state/delegationUris.ts";
 import { takesInstructions } from "../state/instructions.ts";
 import { questionText } from "../state/questions.ts";
 import { batchesOf, batchOf, batchRow, batchRowId } from "./batchRows.ts";
+import { roundsOf } from "./rounds.ts";
 
 export const DELEGATIONS_VIEW = "understudy.delegations";
 
@@ -50,8 +52,11 @@ export const GROUP_PAGE_SIZE = 50;
 
 const GROUP = "group:";
 const MORE = "more:";
-const GROUPS = ["attention", "running", "review", "done", "elsewhere"] as const;
+const GROUPS = ["now", "review", "done", "elsewhere"] as const;
 export type Group = (typeof GROUPS)[number];
+/** What a delegation is to the user, the most urgent first. */
+const PLACES = ["attention", "running", "review", "done", "elsewhere"] as const;
+type Place = (typeof PLACES)[number];
 
 type RowStore = Pick<
   Store,
@@ -75,17 +80,22 @@ export class DelegationTree implements TreeDataProvider, Disposable {
   readonly #now: () => number;
   readonly #changed = new Emitter<readonly string[] | undefined>();
   readonly #subscription: Disposable;
-  readonly #limits: Record<Group, number> = { attention: 0, running: 0, review: 0, done: 0, elsewhere: 0 };
+  readonly #limits = Object.fromEntries(GROUPS.map((group) => [group, GROUP_PAGE_SIZE])) as Record<Group, number>;
   /** The last drawn rows by ID, so that unchanged rows are not redrawn. */
   readonly #drawn = new Map<string, string>();
   /** What was below each group after the last change: the store itself has only the new state. */
   #shownPlaces: ReadonlyMap<Group, string>;
-  #groups: Map<Group, readonly Delegation[]> | undefined;
+  /** The number of delegations in each place; undefined: to be counted again. */
+  #counts: Map<Place, number> | undefined;
   /** The IDs of rows directly below a group, in order. */
   #entries = new Map<Group, readonly string[]>();
   #batches = new Map<string, readonly Delegation[]>();
-  /** The group of each delegation, and of each batch by the ID of its row. */
-  #groupById = new Map<string, Group>();
+  /** As `roundsOf` returns them. */
+  #rounds = new Map<string, readonly Delegation[]>();
+  /** The rows below one that is not a group: members of a batch in their order, earlier rounds newest first. */
+  #below = new Map<string, readonly string[]>();
+  /** The row above each other one that is not a group. */
+  #above = new Map<string, string>();
   /** The IDs of delegations that others continue or repeat. */
   #parents: ReadonlySet<string> | undefined;
   #clock: NodeJS.Timeout | undefined;
@@ -99,25 +109,22 @@ export class DelegationTree implements TreeDataProvider, Disposable {
     this.#inWindow = here;
     this.#manyFolders = manyFolders;
     this.#now = now ?? Date.now;
-    for (const group of GROUPS) this.#limits[group] = GROUP_PAGE_SIZE;
     this.#shownPlaces = this.#places();
     this.#subscription = store.onDidChange((change) => this.#onChange(change));
   }
 
-  /** Number of delegations in a group. */
-  count(group: Group): number {
-    return this.#grouped().get(group)?.length ?? 0;
+  /** Number of delegations in a place. */
+  count(place: Place): number {
+    return this.#placed().get(place) ?? 0;
   }
 
   children(id?: string): readonly string[] {
-    this.#grouped();
+    this.#placed();
     if (id === undefined) {
       return GROUPS.filter((group) => (this.#entries.get(group)?.length ?? 0) > 0).map((group) => GROUP + group);
     }
-    const batch = batchOf(id);
-    if (batch !== undefined) return (this.#batches.get(batch) ?? []).map((member) => delegationRowId(member.id));
     const group = groupOf(id);
-    if (group === undefined) return [];
+    if (group === undefined) return this.#below.get(id) ?? [];
     const all = this.#entries.get(group) ?? [];
     const most = this.#limits[group];
     const ids = all.slice(0, most);
@@ -127,12 +134,8 @@ export class DelegationTree implements TreeDataProvider, Disposable {
 
   parent(id: string): string | undefined {
     if (id.startsWith(MORE)) return GROUP + id.slice(MORE.length);
-    const delegation = delegationIdOf(id);
-    this.#grouped();
-    const batch = delegation === undefined ? undefined : this.#store.delegation(delegation)?.groupId;
-    if (batch !== undefined && this.#batches.has(batch)) return batchRowId(batch);
-    const group = this.#groupById.get(delegation ?? id);
-    return group === undefined ? undefined : GROUP + group;
+    this.#placed();
+    return this.#above.get(id);
   }
 
   row(id: string): TreeRow | undefined {
@@ -167,18 +170,21 @@ export class DelegationTree implements TreeDataProvider, Disposable {
 
   #row(id: string): TreeRow | undefined {
     if (id.startsWith(MORE)) return this.#moreRow(id, id.slice(MORE.length) as Group);
+    this.#placed();
     const group = groupOf(id);
-    if (group !== undefined) return groupRow(id, group, this.#size(group));
+    if (group !== undefined)
+      return groupRow(id, group, this.#size(group), group === "now" ? this.count("attention") : 0);
     const batch = batchOf(id);
     if (batch !== undefined) {
-      this.#grouped();
       const members = this.#batches.get(batch);
       return members && batchRow(batch, members);
     }
     const name = delegationIdOf(id);
     const delegation = name === undefined ? undefined : this.#store.delegation(name);
     if (!delegation) return undefined;
+    const rounds = this.#rounds.get(delegation.id) ?? [delegation];
     return delegationRow(id, delegation, {
+      rounds,
       now: this.#now(),
       namesFolder: !this.#inWindow(delegation) || this.#manyFolders(),
       instructable: takesInstructions(this.#store, delegation),
@@ -200,41 +206,57 @@ export class DelegationTree implements TreeDataProvider, Disposable {
     };
   }
 
-  #grouped(): Map<Group, readonly Delegation[]> {
-    if (this.#groups) return this.#groups;
-    const groups = new Map<Group, Delegation[]>(GROUPS.map((group) => [group, []]));
-    const entries = new Map<Group, string[]>(GROUPS.map((group) => [group, []]));
-    this.#groupById = new Map();
-    this.#batches = batchesOf(this.#store.delegations);
+  #placed(): Map<Place, number> {
+    if (this.#counts) return this.#counts;
+    const counts = new Map<Place, number>();
+    const entries = new Map<Place, string[]>(PLACES.map((place) => [place, []]));
+    this.#rounds = roundsOf(this.#store.delegations);
+    const rows = this.#store.delegations.filter(({ id }) => (this.#rounds.get(id)?.at(-1)?.id ?? id) === id);
+    this.#batches = batchesOf(rows);
+    this.#below = new Map();
+    this.#above = new Map();
+    const putBelow = (row: string, below: readonly Delegation[]): void => {
+      const ids = below.map(({ id }) => delegationRowId(id));
+      this.#below.set(row, ids);
+      for (const id of ids) this.#above.set(id, row);
+    };
+    for (const { id } of rows) {
+      const earlier = this.#rounds.get(id)?.slice(0, -1).reverse();
+      if (earlier) putBelow(delegationRowId(id), earlier);
+    }
+    for (const [id, members] of this.#batches) putBelow(batchRowId(id), members);
     for (const delegation of this.#store.delegations) {
-      const group = this.#groupFor(delegation);
-      groups.get(group)?.push(delegation);
-      this.#groupById.set(delegation.id, group);
-      const members = delegation.groupId === undefined ? undefined : this.#batches.get(delegation.groupId);
-      if (delegation.groupId === undefined || members === undefined) {
-        entries.get(group)?.push(delegationRowId(delegation.id));
-        continue;
-      }
-      const row = batchRowId(delegation.groupId);
-      if (this.#groupById.has(row)) continue;
-      // Where a batch is depends on the member that needs the user most.
-      const own = new Set(members.map((member) => this.#groupFor(member)));
-      const place = GROUPS.find((one) => own.has(one)) ?? group;
-      this.#groupById.set(row, place);
+      const place = this.#placeOf(delegation);
+      counts.set(place, (counts.get(place) ?? 0) + 1);
+    }
+    for (const delegation of rows) {
+      const own = delegationRowId(delegation.id);
+      const row = this.#above.get(own) ?? own;
+      if (this.#above.has(row)) continue;
+      // Where a row is depends on what is below it, too: on what needs the user most.
+      const members = this.#batches.get(batchOf(row) ?? "") ?? [delegation];
+      const all = members.flatMap((member) => this.#rounds.get(member.id) ?? [member]);
+      const found = new Set(all.map((member) => this.#placeOf(member)));
+      const place = PLACES.find((one) => found.has(one)) ?? "done";
+      this.#above.set(row, GROUP + groupFor(place));
       entries.get(place)?.push(row);
     }
-    this.#entries = entries;
-    return (this.#groups = groups);
+    this.#entries = new Map(
+      GROUPS.map((group) => [
+        group,
+        PLACES.flatMap((place) => (groupFor(place) === group ? (entries.get(place) ?? []) : [])),
+      ]),
+    );
+    return (this.#counts = counts);
   }
 
   /** The number of delegations in the rows of a group. */
   #size(group: Group): number {
-    this.#grouped();
     const sizes = (this.#entries.get(group) ?? []).map((id) => this.#batches.get(batchOf(id) ?? "")?.length ?? 1);
     return sizes.reduce((all, size) => all + size, 0);
   }
 
-  #groupFor(delegation: Delegation): Group {
+  #placeOf(delegation: Delegation): Place {
     if (!this.#inWindow(delegation)) return "elsewhere";
     if (needsAttention(delegation) && !this.#isRetried(delegation)) return "attention";
     if (isLive(delegation)) return "running";
@@ -251,7 +273,7 @@ export class DelegationTree implements TreeDataProvider, Disposable {
   #onChange(change: Change): void {
     if (change.delegationList) this.#parents = undefined;
     const before = this.#shownPlaces;
-    if (change.delegations.size > 0 || change.delegationList) this.#groups = undefined;
+    if (change.delegations.size > 0 || change.delegationList) this.#counts = undefined;
     const after = (this.#shownPlaces = this.#places());
     const different = new Set(GROUPS.filter((group) => before.get(group) !== after.get(group)));
     if (change.delegators && this.#visible) this.#redraw([...this.#drawn.keys()]);
@@ -287,25 +309,30 @@ export class DelegationTree implements TreeDataProvider, Disposable {
     return undefined;
   }
 
-  /** Redraw the rows of changed delegations, and of the batches that they belong to. */
+  /** Redraw the rows of changed delegations, and those above them. */
   #redrawChanged({ delegations }: Change): void {
     if (!this.#visible) return;
-    const batches = [...delegations].map((id) => this.#store.delegation(id)?.groupId);
-    this.#redraw([
-      ...[...delegations].map(delegationRowId),
-      ...new Set(batches.flatMap((batch) => (batch === undefined ? [] : [batchRowId(batch)]))),
-    ]);
+    const ids = new Set([...delegations].map(delegationRowId));
+    for (const id of ids) {
+      const above = this.parent(id);
+      if (above !== undefined) ids.add(above);
+    }
+    this.#redraw([...ids]);
   }
 
-  /** What is below each group that is shown, in order, with the members of batches. */
+  /** What is below each group that is shown, in order, with what is below that. */
   #places(): Map<Group, string> {
-    this.#grouped();
+    this.#placed();
+    const withRest = (id: string): unknown => {
+      const below = this.#below.get(id);
+      return below ? [id, below.map(withRest)] : id;
+    };
     const filled = [...this.#entries].filter(([, ids]) => ids.length > 0);
     return new Map(
-      filled.map(([group, ids]) => {
-        const members = ids.map((id) => [id, ...(this.#batches.get(batchOf(id) ?? "") ?? []).map((one) => one.id)]);
-        return [group, JSON.stringify([members, group === "done" && this.#store.hasMore])];
-      }),
+      filled.map(([group, ids]) => [
+        group,
+        JSON.stringify([ids.map(withRest), group === "done" && this.#store.hasMore]),
+      ]),
     );
   }
 
@@ -337,22 +364,28 @@ function groupOf(id: string): Group | undefined {
   return GROUPS.find((group) => id === GROUP + group);
 }
 
-function groupRow(id: string, group: Group, count: number): TreeRow {
+function groupFor(place: Place): Group {
+  return place === "attention" || place === "running" ? "now" : place;
+}
+
+function groupRow(id: string, group: Group, count: number, attention: number): TreeRow {
   const label = {
-    attention: t("Needs Attention"),
-    running: t("Running"),
+    now: t("Now"),
     review: t("To Review"),
     done: t("Done"),
     elsewhere: t("In Other Folders"),
   }[group];
   const quiet = group === "done" || group === "elsewhere";
+  const urgent = attention > 0 ? [t("{0} needing attention", attention)] : [];
   return {
     id,
     label,
-    description: String(count),
+    description: [String(count), ...urgent].join(" · "),
     children: quiet ? "collapsed" : "expanded",
-    context: group === "attention" ? "group attention" : "group",
-    spoken: count === 1 ? t("{0}, 1 delegation", label) : t("{0}, {1} delegations", label, count),
+    context: attention > 0 ? "group attention" : "group",
+    spoken: [count === 1 ? t("{0}, 1 delegation", label) : t("{0}, {1} delegations", label, count), ...urgent].join(
+      ", ",
+    ),
   };
 }
 
@@ -370,6 +403,8 @@ const BUTTON = 4;
 const WITH_BUTTON = new Set(["changes", "review", "done", "failure", "discarded"]);
 
 interface RowFacts {
+  /** All rounds of its task, oldest first. */
+  readonly rounds: readonly Delegation[];
   /** Milliseconds since 1970. */
   readonly now: number;
   /** Whether its folder has to be named: it is another window's, or one of several. */
@@ -388,30 +423,33 @@ function programs({ delegator, attempts }: Delegation): readonly (string | undef
 function delegationRow(
   id: string,
   delegation: Delegation,
-  { now, namesFolder, instructable, recipe }: RowFacts,
+  { rounds, now, namesFolder, instructable, recipe }: RowFacts,
 ): TreeRow {
+  const round = rounds.findIndex((one) => one.id === delegation.id) + 1;
+  const earlier = round === rounds.length ? rounds.slice(0, -1) : [];
   const live = isLive(delegation);
   const toReview = isToReview(delegation);
   const failure = isFailure(delegation);
   const reason = failure && delegation.error ? failureFacts(delegation.error, programs(delegation)) : [];
   const doing = live ? doingNow(delegation) : [];
   const time = duration(elapsed(delegation, now));
-  const who = delegation.delegator;
+  const isEarlier = round < rounds.length;
+  const who = [...(round > 1 && !isEarlier ? [t("round {0}", round)] : []), delegation.delegator];
   const changes = toReview ? [changesText(delegation)] : [];
   const conflict = toReview && (delegation.conflicts?.length ?? 0) > 0;
   const state = conflict ? t("Conflict") : stateName(delegation);
   const evidence = testedText(delegation);
   const age = relativeTime(delegation.finishedAt ?? delegation.startedAt, now);
-  const amounts = [tokensText(delegation), costText(delegation)].filter((fact) => fact !== undefined);
+  const amounts = [costText(delegation) ?? tokensText(delegation)].filter((fact) => fact !== undefined);
   const place = namesFolder ? [folderName(delegation.workspace)] : [];
   // What the user has to do or to know comes first: a narrow view cuts off the end. The icon shows the state.
   const facts = live
     ? delegation.waitingFor || delegation.state === "queued"
-      ? [...doing, time, who, ...amounts, ...place]
-      : [who, time, ...doing, ...amounts, ...place]
+      ? [...doing, time, ...who, ...amounts, ...place]
+      : [...who, time, ...doing, ...amounts, ...place]
     : failure || conflict
-      ? [state, ...reason, who, ...changes, age, ...amounts, ...place]
-      : [who, ...changes, evidence ?? state, ...amounts, age, ...place];
+      ? [state, ...reason, ...who, ...changes, ...amounts, age, ...place]
+      : [...who, ...changes, evidence ?? state, ...amounts, age, ...place];
   const context = ["delegation"];
   if (delegation.state === "waiting") context.push("waiting");
   else if (live) context.push("running");
@@ -429,24 +467,26 @@ function delegationRow(
   if (droppableTests(delegation).length > 0) context.push("idleTests");
   const open = { id: "understudy.delegations.open", title: t("Open Transcript"), arguments: [delegation.id] };
   const buttons = context.filter((word) => WITH_BUTTON.has(word)).length;
-  const { title } = delegation;
+  // A round has the title of the task, not of what was asked for in it.
+  const title = rounds[0]?.title ?? delegation.title;
   const subject = title.startsWith(`${recipe}: `) ? title.slice(recipe.length + 2) : title;
   const rest = MAX_ROW - buttons * BUTTON - (facts[0]?.length ?? 0);
   const room = live ? MAX_TITLE : Math.min(MAX_TITLE, reason.length > 0 ? MIN_TITLE : rest);
   return {
     id,
-    label: shortenMiddle(subject, room),
+    label: isEarlier ? t("Round {0}", round) : shortenMiddle(subject, room),
     description: facts.join(" · "),
     tooltip: tooltip(delegation, now),
     icon: stateIcon(delegation),
-    children: "none",
+    children:
+      earlier.length === 0 ? "none" : earlier.some((one) => isLive(one) || isToReview(one)) ? "expanded" : "collapsed",
     context: context.join(" "),
     spoken: [
-      delegation.title,
+      ...(isEarlier ? [t("Round {0}", round), title] : [title]),
       ...(doing[0]?.startsWith(state) ? [] : [state]),
-      ...(live ? [spokenDuration(elapsed(delegation, now)), ...doing, who] : []),
+      ...(live ? [spokenDuration(elapsed(delegation, now)), ...doing, ...who] : []),
       ...(delegation.error && reason.length > 0 ? [wholeReason(delegation.error)] : []),
-      ...(live ? [] : [...changes, ...(evidence === undefined ? [] : [evidence]), age, who]),
+      ...(live ? [] : [...changes, ...(evidence === undefined ? [] : [evidence]), age, ...who]),
       ...amounts,
       ...place,
     ].join(", "),

@@ -112,7 +112,7 @@ describe("the Delegations view", () => {
     ]);
     const drawn = draw(rows);
     expect(drawn.map((line) => line.split(" | ")[0])).toEqual([
-      "Running",
+      "Now",
       "  Batch of 3",
       "    First",
       "    Second",
@@ -123,7 +123,7 @@ describe("the Delegations view", () => {
     expect(drawn[1]).toBe(
       "  Batch of 3 | 1 of 3 done · 1 running · 1 waiting · 1 to review · $0.50 · First | run-all | batch running review",
     );
-    expect(drawn[0]).toContain("Running | 3");
+    expect(drawn[0]).toContain("Now | 3");
     expect(rows.row("batch:20261121-004510-0q3q6")?.spoken).toBe(
       "Batch of 3, 1 of 3 done, 1 running, 1 waiting, 1 to review, $0.50, First",
     );
@@ -149,7 +149,7 @@ describe("the Delegations view", () => {
     expect(draw(rows)[1]).toContain(" · 1 running · 1 waiting · ");
     expect(rows.count("review")).toBe(2);
     expect(rows.parent("delegation:20261121-004512-a")).toBe("batch:20261121-004510-0q3q6");
-    expect(rows.parent("batch:20261121-004510-0q3q6")).toBe("group:running");
+    expect(rows.parent("batch:20261121-004510-0q3q6")).toBe("group:now");
 
     store.put(
       one("20261121-004512-b", { ...group, title: "Second" }),
@@ -220,13 +220,12 @@ describe("the Delegations view", () => {
       one("x", { rescueRef: "refs/rescue/x" }),
     ]);
     expect(draw(rows)).toEqual([
-      "Needs Attention | 4 |  | group attention",
+      "Now | 6 · 4 needing attention |  | group attention",
       "  Tests for gr…wrapping.py | Run a command · 5:00 · ghostwriter | bell-dot | delegation waiting",
       "  Tests f…ing.py | No changes · ghostwriter · 4 min ago | circle-slash | delegation done tree changes failure",
       "  Tests…ng.py | Failed · exit code 3 · ghostwriter · 4 min ago | error | delegation done tree changes failure",
       "  Tests for…apping.py | Conflict · ghostwriter · 1 change · 4 min ago | verified-filled | delegation review tree changes",
-      "Running | 2 |  | group",
-      "  Tests for gr…wrapping.py | ghostwriter · 5:00 · Writing tests · 4.8k tokens used · $0.0184 | loading~spin | delegation running",
+      "  Tests for gr…wrapping.py | ghostwriter · 5:00 · Writing tests · $0.0184 | loading~spin | delegation running",
       "  Tests for gr…wrapping.py | Queued, position 2 · 5:00 · ghostwriter | clock | delegation running",
       "To Review | 1 |  | group",
       "  Tests fo…pping.py | ghostwriter · 1 change · Verified · 4 min ago | verified-filled | delegation review tree changes",
@@ -240,19 +239,46 @@ describe("the Delegations view", () => {
     const review = { pending: 0, accepted: 0, rejected: 0 };
     const { rows, store } = view([one("f", { verdict: "failed", review }), one("c", { conflicts: ["a1"] })]);
     const groups = (): string[] => rows.children().map((id) => `${id} ${rows.children(id).join()}`);
-    expect(groups()).toEqual(["group:attention delegation:f,delegation:c"]);
-    store.put(live("child of f", { parentId: "f" }), live("child of c", { parentId: "c" }));
-    expect(groups()).toEqual([
-      "group:attention delegation:c",
-      "group:running delegation:child of f,delegation:child of c",
-      "group:done delegation:f",
-    ]);
+    expect(groups()).toEqual(["group:now delegation:f,delegation:c"]);
+    expect(rows.count("attention")).toBe(2);
+    store.put(live("g", { parentId: "f" }));
+    expect(groups()).toEqual(["group:now delegation:c,delegation:g"]);
+    expect(rows.count("attention")).toBe(1);
+    store.put(live("d", { parentId: "c" }));
+    expect(rows.row("group:now")?.description).toBe("2 · 1 needing attention");
     store.put(one("n", { verdict: "timed_out", review }));
-    expect(groups()[0]).toBe("group:attention delegation:c,delegation:n");
+    expect(groups()[0]).toContain("delegation:n");
     store.put(one("n", { verdict: "timed_out", review, dismissed: true }));
-    expect(groups()[0]).toBe("group:attention delegation:c");
+    expect(groups()[0]).not.toContain("delegation:n");
     store.put(one("s", { verdict: "cancelled", review }), one("b", { verdict: "budget_exhausted", review }));
-    expect(groups()[0]).toBe("group:attention delegation:c,delegation:b");
+    expect(groups()[0]).toContain("delegation:b");
+    expect(groups()[0]).not.toContain("delegation:s");
+  });
+
+  it("shows the rounds of a task as one row: the newest, with the earlier ones below it", () => {
+    const title = "Write tests: prices.py";
+    const over = { pending: 0, accepted: 1, rejected: 0 };
+    const first = one("20261121-004510-a", { title, review: over });
+    const { rows, store } = view([first, one("20261121-004511-x", { title: "Other" })]);
+    store.recipes = [{ name: "tests", title: "Write tests", returns: "tree", appliesTo: { on: [] }, scope: "builtin" }];
+    store.put(live("20261121-004512-b", { title: `${title} (round 2)`, parentId: first.id }));
+    const second = one("20261121-004512-b", { title: `${title} (round 2)`, parentId: first.id });
+    expect(draw(rows)[1]).toContain("  prices.py | round 2 · ghostwriter · 5:00 · ");
+    store.put(second, one("20261121-004513-c", { title: `${title} (round 3)`, parentId: second.id }));
+    expect(draw(rows).map((line) => line.split(" · ", 2).join(" · ").split(" | ").slice(0, 2).join(" | "))).toEqual([
+      "To Review | 2",
+      "  Other | ghostwriter · 1 change",
+      "  prices.py | round 3 · ghostwriter",
+      "    Round 2 | ghostwriter · 1 change",
+      "    Round 1 | ghostwriter · Verified",
+    ]);
+    expect(rows.parent(delegationRowId(first.id))).toBe("delegation:20261121-004513-c");
+    expect(rows.parent("delegation:20261121-004513-c")).toBe("group:review");
+    expect(rows.row("delegation:20261121-004513-c")?.children).toBe("expanded");
+    expect(rows.row("delegation:20261121-004513-c")?.spoken).toContain("Write tests: prices.py, Verified");
+    expect(rows.row(delegationRowId(first.id))?.spoken).toMatch(/^Round 1, Write tests: prices.py, Verified/u);
+    store.put({ ...second, review: over });
+    expect(rows.row("delegation:20261121-004513-c")?.children).toBe("collapsed");
   });
 
   it("names the file, who did it, and how much of it is tested", () => {
@@ -390,7 +416,7 @@ describe("the Delegations view", () => {
     rows.onDidChange((ids) => changes.push(ids));
     store.hasMore = false;
     store.put(live("c"));
-    expect(changes, "not only the group with the new row").toEqual([["group:running", "group:done"]]);
+    expect(changes, "not only the group with the new row").toEqual([["group:now", "group:done"]]);
   });
 
   it("redraws only the group in which rows came or went", () => {
@@ -400,7 +426,7 @@ describe("the Delegations view", () => {
     const changes: (readonly string[] | undefined)[] = [];
     rows.onDidChange((ids) => changes.push(ids));
     store.put(live("c"));
-    expect(changes).toEqual([["group:running"]]);
+    expect(changes).toEqual([["group:now"]]);
     draw(rows);
     store.put(one("d"), live("a", { activity: "Reading" }));
     expect(changes.slice(1)).toEqual([["group:review"], [delegationRowId("a")]]);
@@ -417,11 +443,11 @@ describe("the Delegations view", () => {
     const changes: (readonly string[] | undefined)[] = [];
     rows.onDidChange((ids) => changes.push(ids));
     store.put(one("a"));
-    expect(changes).toEqual([["group:running", "group:review"]]);
+    expect(changes).toEqual([["group:now", "group:review"]]);
     draw(rows);
     // Rows that the redrawn groups did not draw again, because they are collapsed, change without an event of their own.
     store.put(waiting("b"), live("e"));
-    expect(changes.slice(1)).toEqual([["group:attention", "group:running"]]);
+    expect(changes.slice(1)).toEqual([["group:now"]]);
     store.put(live("e", { activity: "Reading" }));
     expect(changes).toHaveLength(2);
     rows.dispose();
