@@ -11,6 +11,7 @@ import {
   type Delegation,
   type DelegatorEntry,
   type ErrorInfo,
+  type ErrorKind,
   type PermissionOption,
   type PermissionRequest,
   type Reservation,
@@ -148,6 +149,28 @@ export function isFailure(
   const { verdict, rescueRef, dismissed, supersededBy } = delegation;
   if (isLive(delegation) || dismissed === true || rescueRef !== undefined || supersededBy !== undefined) return false;
   return FAILURES.includes(verdict);
+}
+
+/** What may be different the next time without anyone doing anything about it. */
+const PASSING: ReadonlySet<ErrorKind> = new Set([
+  "tool_crashed",
+  "tool_no_result",
+  "rate_limited",
+  "overloaded",
+  "connection_failed",
+  "timed_out",
+  "stalled",
+  "stream_truncated",
+  "output_truncated",
+  "empty_output",
+  "malformed_output",
+  "interrupted",
+  "internal",
+] satisfies ErrorKind[]);
+
+/** Whether it failed for a reason that may be gone when it is tried again. */
+export function retryMayHelp(delegation: Delegation): boolean {
+  return isFailure(delegation) && (delegation.error === undefined || PASSING.has(delegation.error.kind));
 }
 
 /** Whether the user must do something before it can go on: answer, retry or dismiss, resolve a conflict. */

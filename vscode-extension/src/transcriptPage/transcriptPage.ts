@@ -5,7 +5,7 @@
 
 import { t } from "../base/l10n.ts";
 import { fold } from "../state/fold.ts";
-import { canReply, isFailure, isLive, isToReview } from "../state/wording.ts";
+import { canReply, isFailure, isLive, isToReview, retryMayHelp } from "../state/wording.ts";
 import { TranscriptBlocks, type Block } from "../transcript/transcriptBlocks.ts";
 import { transcriptHead } from "../transcript/transcriptLines.ts";
 import type { EditorAction, PageNotification, PageRequest } from "../transcript/pageMessages.ts";
@@ -278,8 +278,15 @@ export class TranscriptPage {
       const replies = this.#instructable && canReply(delegation);
       if (replies && !failed) edit(t("Reply…"), "reply");
       if (delegation.rescueRef !== undefined) edit(t("Restore"), "restore");
-      add(t("Retry"), () => void this.#send("understudy/delegations/retry", { id }));
-      edit(t("Retry with…"), "retryWith");
+      // Trying again is the next step only after a failure, and with the same delegator only if that may help.
+      const mayHelp = retryMayHelp(delegation);
+      const others: typeof found = editor ? [[t("Retry with…"), "secondary", () => editor.run("retryWith")]] : [];
+      const same: typeof found = [
+        [t("Retry"), "secondary", () => void this.#send("understudy/delegations/retry", { id })],
+      ];
+      const again = mayHelp || !failed ? [...same, ...others] : [...others, ...same];
+      if (failed && found.length === 0 && again[0]) again[0][1] = "primary";
+      found.push(...again);
       if (replies && failed) edit(t("Reply…"), "reply");
       if (failed) edit(t("Show Log"), "showLog");
     }

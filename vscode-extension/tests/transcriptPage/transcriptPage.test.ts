@@ -340,6 +340,21 @@ describe("the page of a transcript", () => {
     expect(page.rows().map((row) => row.textContent)).not.toContain("Failed"); // a heading with nothing below it
     expect(page.buttons()[0]).toBe("Retry"); // not a reply to an agent that failed
     expect(page.buttons()).toContain("Show Log");
+    expect(page.button("Retry").className).toBe("primary");
+  });
+
+  it("offers to retry first of all only what may work the next time", async () => {
+    const none = { pending: 0, accepted: 1, rejected: 0 };
+    const at = LIFE.events.at(-1)!.seq;
+    const accepted = await open(LIFE.events, { ...DONE, id, lastSeq: at, review: none });
+    const kind = ({ root }: { root: HTMLElement }): string | undefined =>
+      [...root.querySelectorAll("button")].find(({ textContent }) => textContent === "Retry")?.className;
+    expect(kind(accepted)).toBe("secondary");
+    const error = { kind: "auth_failed", message: "Not logged in." } as const;
+    const lasting = { ...DONE, id, lastSeq: at, verdict: "failed" as const, error, review: none };
+    const page = await open(LIFE.events, lasting);
+    expect(page.buttons().slice(0, 2)).toEqual(["Retry with…", "Retry"]);
+    expect(kind(page)).toBe("secondary");
   });
 
   it("reads the delegation again when it has finished: only the server counts pending changes", async () => {
