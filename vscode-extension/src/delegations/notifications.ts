@@ -29,14 +29,16 @@ import type { Delegation, PermissionRequest } from "../protocol.ts";
 /** Memory key of the IDs started in this window whose result was not reported yet. */
 const STARTED_KEY = "delegations.started";
 
-/** If more delegations than this have finished, one message reports all of them. */
-const MAX_END_MESSAGES = 3;
+/** Results that arrive within this time are reported in one message, in milliseconds. */
+const TOGETHER_MS = 1_500;
 
 export interface NotificationDeps {
   readonly host: Pick<Host, "windows" | "commands" | "memory" | "output">;
   readonly requester: Requester;
   readonly store: Pick<Store, "delegations" | "delegation" | "loaded" | "read" | "onDidChange">;
   readonly inWindow: (delegation: Delegation) => boolean;
+  /** Milliseconds; for tests. */
+  readonly togetherMs?: number;
 }
 
 export class DelegationNotifications implements Disposable {
@@ -46,6 +48,9 @@ export class DelegationNotifications implements Disposable {
   /** Started in this window, result not reported yet. */
   readonly #started: Set<string>;
   readonly #announcing = new Set<string>();
+  /** Ended, and not reported yet. */
+  #ended: Delegation[] = [];
+  #reporting: NodeJS.Timeout | undefined;
   readonly #askedRequests = new Set<string>();
   #status = "";
   #resumed = false;
@@ -108,6 +113,7 @@ export class DelegationNotifications implements Disposable {
   }
 
   dispose(): void {
+    clearTimeout(this.#reporting);
     this.#disposables.dispose();
   }
 
@@ -124,21 +130,10 @@ export class DelegationNotifications implements Disposable {
     this.#updateStatusItem();
   }
 
-  /** After a reload: report results that arrived meanwhile. */
+  /** After a reload: forget what no longer exists; results that arrived meanwhile are reported like others. */
   #resume(): void {
-    const ended: Delegation[] = [];
     for (const id of [...this.#started]) {
-      const delegation = this.#deps.store.delegation(id);
-      if (delegation === undefined) this.#started.delete(id);
-      else if (!isLive(delegation)) ended.push(delegation);
-    }
-    if (ended.length > MAX_END_MESSAGES) {
-      for (const { id } of ended) this.#started.delete(id);
-      const show = t("Show Delegations");
-      const text = t("{0} delegations finished while this window was closed.", ended.length);
-      void this.#deps.host.windows.message("info", text, { buttons: [show] }).then(async (answer) => {
-        if (answer === show) await this.#deps.host.commands.run("understudy.delegations.focus");
-      });
+      if (this.#deps.store.delegation(id) === undefined) this.#started.delete(id);
     }
     void this.#save();
   }
@@ -158,15 +153,49 @@ export class DelegationNotifications implements Disposable {
   async #announce(id: string): Promise<void> {
     if (this.#announcing.has(id)) return;
     this.#announcing.add(id);
-    try {
-      // Only the sidecar knows how many changes are pending.
-      const delegation = (await this.#deps.store.read(id)) ?? this.#deps.store.delegation(id);
-      if (!this.#started.delete(id) || !delegation) return;
-      await this.#save();
-      void this.#announceEnd(delegation).catch((error: unknown) => this.#showError(error));
-    } finally {
-      this.#announcing.delete(id);
+    // Only the sidecar knows how many changes are pending.
+    const delegation = (await this.#deps.store.read(id)) ?? this.#deps.store.delegation(id);
+    if (!delegation) {
+      this.#forget(id);
+      return;
     }
+    this.#ended.push(delegation);
+    this.#reporting ??= setTimeout(() => this.#report(), this.#deps.togetherMs ?? TOGETHER_MS);
+  }
+
+  #report(): void {
+    this.#reporting = undefined;
+    const ended = this.#ended.splice(0);
+    for (const { id } of ended) this.#forget(id);
+    const [first, ...others] = ended;
+    if (!first) return;
+    const told = others.length === 0 ? this.#announceEnd(first) : this.#announceEnds([first, ...others]);
+    void told.catch((error: unknown) => this.#showError(error));
+  }
+
+  #forget(id: string): void {
+    this.#announcing.delete(id);
+    this.#started.delete(id);
+    void this.#save();
+  }
+
+  async #announceEnds(ended: readonly Delegation[]): Promise<void> {
+    const { windows, commands } = this.#deps.host;
+    const toReview = ended.filter(isToReview);
+    const failed = ended.filter(isFailure).length;
+    const facts = [
+      ...(toReview.length > 0 ? [t("{0} to review", toReview.length)] : []),
+      ...(failed > 0 ? [t("{0} failed", failed)] : []),
+    ];
+    const said = t("{0} delegations finished", ended.length);
+    const [review, show] = [t("Review"), t("Show Delegations")];
+    const answer = await windows.message(
+      failed > 0 ? "warning" : "info",
+      facts.length > 0 ? `${said}: ${facts.join(", ")}.` : `${said}.`,
+      { buttons: toReview.length > 0 ? [review, show] : [show] },
+    );
+    if (answer === review) await commands.run("understudy.review.open", toReview[0]?.id);
+    if (answer === show) await commands.run("understudy.delegations.focus");
   }
 
   async #announceEnd(delegation: Delegation): Promise<void> {

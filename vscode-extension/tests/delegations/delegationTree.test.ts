@@ -578,6 +578,9 @@ describe("wording", () => {
 });
 
 describe("notifications", () => {
+  /** Results are reported a turn later, with those that arrive meanwhile. */
+  const reported = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 20));
+
   function runs(all: readonly Delegation[], inWindow = true) {
     const host = new FakeHost();
     const store = new HandStore(all);
@@ -585,7 +588,7 @@ describe("notifications", () => {
       .answer("understudy/delegations/cancel", DONE)
       .answer("understudy/delegations/answer", {});
     const made = (): DelegationNotifications =>
-      new DelegationNotifications({ host, requester: peer, store, inWindow: () => inWindow });
+      new DelegationNotifications({ host, requester: peer, store, inWindow: () => inWindow, togetherMs: 0 });
     return { host, store, peer, made };
   }
 
@@ -602,12 +605,12 @@ describe("notifications", () => {
     expect(host.messages).toEqual([]);
     host.buttons.push("Review");
     store.put(one("a"));
-    await settled();
+    await reported();
     expect(store.reads).toContain("a"); // the number of pending changes is read again
     expect(host.messages).toEqual([{ level: "info", text: words.endMessage(DONE) }]);
     expect(host.ran).toContainEqual({ id: "understudy.review.open", values: ["a"] });
     store.put(one("a"));
-    await settled();
+    await reported();
     expect(host.messages).toHaveLength(1);
     told.dispose();
   });
@@ -628,7 +631,7 @@ describe("notifications", () => {
       await told.started("a");
       host.buttons.push(button);
       store.put(one("a", { verdict: "failed", review: { pending, accepted: 0, rejected: 0 } }));
-      await settled();
+      await reported();
       expect(host.ran).toEqual([{ id: command, values: ["a"] }]);
       told.dispose();
     }
@@ -643,21 +646,23 @@ describe("notifications", () => {
     store.put(one("b", { verdict: "failed", error: { kind: "tool_crashed", message: "It broke.", hint: "Look." } }));
     const after = made();
     store.tell({ delegationList: true });
-    await settled();
+    await reported();
     expect(host.messages).toMatchObject([
       { level: "error", text: expect.stringContaining("It broke. Look.") as string },
     ]);
     after.dispose();
   });
 
-  it("combine many results into one", async () => {
-    const ids = ["a", "b", "c", "d", "e"];
-    const { host, store, made } = runs(ids.map((id) => one(id)));
-    await host.memory.set("delegations.started", ids);
+  it("combine results that arrive together into one message", async () => {
+    const over = { pending: 0, accepted: 0, rejected: 0 };
+    const { host, store, made } = runs([live("a"), live("b"), live("c")]);
     const told = made();
-    store.tell({ delegationList: true });
-    await settled();
-    expect(host.messages).toEqual([{ level: "info", text: "5 delegations finished while this window was closed." }]);
+    for (const id of ["a", "b", "c"]) await told.started(id);
+    host.buttons.push("Review");
+    store.put(one("a"), one("b", { verdict: "failed", review: over }), one("c", { review: over }));
+    await reported();
+    expect(host.messages).toEqual([{ level: "warning", text: "3 delegations finished: 1 to review, 1 failed." }]);
+    expect(host.ran).toEqual([{ id: "understudy.review.open", values: ["a"] }]);
     told.dispose();
   });
 
