@@ -3,18 +3,20 @@
 import { DisposableStore } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
 import { escapeMarkdown } from "../base/markdown.ts";
+import { toErrorInfo, type Requester } from "../sidecar/connection.ts";
 import type { Sidecar, SidecarState } from "../sidecar/sidecar.ts";
 import type { Host, PickItem, StatusItem } from "../host/host.ts";
 import type { Store } from "../state/store.ts";
-import { problemsText } from "../state/wording.ts";
-import { PROTOCOL_VERSION, type Problem } from "../protocol.ts";
+import { dollars } from "../state/formatting.ts";
+import { isLive, problemsText } from "../state/wording.ts";
+import { PROTOCOL_VERSION, type LedgerTotals, type Problem } from "../protocol.ts";
 
 /** Context key: the `kind` of the sidecar's state. The welcome views depend on it. */
 export const SIDECAR_CONTEXT = "understudy.sidecar";
 
 export interface StatusDeps {
-  readonly host: Pick<Host, "windows" | "commands" | "workspace">;
-  readonly sidecar: Pick<Sidecar, "state" | "onDidChange">;
+  readonly host: Pick<Host, "windows" | "commands" | "workspace" | "output">;
+  readonly sidecar: Pick<Sidecar, "state" | "onDidChange"> & Requester;
   readonly store: Pick<Store, "delegations" | "onDidChange" | "problems">;
 }
 
@@ -30,6 +32,24 @@ export function registerStatus(deps: StatusDeps): DisposableStore {
   const disposables = new DisposableStore();
   const item: StatusItem = disposables.add(host.windows.statusItem("understudy.status", "Understudy", 50));
   let shown = "";
+  let today: LedgerTotals | undefined;
+  /** How many delegations had finished when the costs were read; undefined: they must be read. */
+  let counted: number | undefined;
+  const readCosts = async (): Promise<void> => {
+    const finished = store.delegations.filter((one) => !isLive(one)).length;
+    if (sidecar.state.kind !== "running") counted = undefined;
+    if (sidecar.state.kind !== "running" || counted === finished) return;
+    counted = finished;
+    const start = new Date();
+    start.setHours(0, 0, 0, 0);
+    try {
+      const since = start.toISOString();
+      today = (await sidecar.request("understudy/ledger/read", { since, limit: 1 })).totals;
+      draw();
+    } catch (error) {
+      host.output.debug(`costs of today: ${toErrorInfo(error).message}`);
+    }
+  };
   const draw = (): void => {
     host.commands.setContext(SIDECAR_CONTEXT, sidecar.state.kind);
     let running = 0;
@@ -38,14 +58,32 @@ export function registerStatus(deps: StatusDeps): DisposableStore {
       if (state === "waiting") waiting += 1;
       else if (state !== "finished") running += 1;
     }
-    const words = describe(sidecar.state, { running, waiting, problems: problemCount(store.problems) });
+    const words = describe(sidecar.state, { running, waiting, problems: problemCount(store.problems), today });
     const next = JSON.stringify(words);
     if (next === shown) return;
     shown = next;
     item.set({ ...words, tooltip: escapeMarkdown(words.tooltip), command: "understudy.showStatus" });
   };
-  disposables.add(sidecar.onDidChange(draw));
-  disposables.add(store.onDidChange(draw));
+  const update = (): void => {
+    draw();
+    void readCosts();
+  };
+  disposables.add(sidecar.onDidChange(update));
+  disposables.add(store.onDidChange(update));
+  let midnight: NodeJS.Timeout;
+  const nextDay = (): void => {
+    const now = new Date();
+    midnight = setTimeout(
+      () => {
+        [today, counted] = [undefined, undefined];
+        update();
+        nextDay();
+      },
+      new Date(now.getFullYear(), now.getMonth(), now.getDate() + 1).getTime() - now.getTime(),
+    );
+  };
+  nextDay();
+  disposables.add({ dispose: () => clearTimeout(midnight) });
   disposables.add(host.commands.register("understudy.showStatus", () => showMenu(deps)));
   draw();
   return disposables;
@@ -54,9 +92,10 @@ export function registerStatus(deps: StatusDeps): DisposableStore {
 /** Text of the item for each state. */
 export function describe(
   state: SidecarState,
-  count: { running: number; waiting: number; problems: number },
+  count: { running: number; waiting: number; problems: number; today?: LedgerTotals | undefined },
 ): StatusText {
   const name = "Understudy";
+  const spent = Number(count.today?.costUsd ?? 0);
   switch (state.kind) {
     case "off":
       return {
@@ -99,15 +138,24 @@ export function describe(
       if (count.running > 0) lines.push(t("{0} running", count.running));
       if (count.waiting > 0) lines.push(t("{0} waiting for you", count.waiting));
       if (count.problems > 0) lines.push(problemsText(count.problems));
+      if (count.today && count.today.attempts > 0) lines.push(costsOfToday(count.today));
       const spoken = ["Understudy", ...lines.slice(1)].join(", ");
+      const cost = spent > 0 ? ` ${dollars(spent)}` : "";
       if (count.waiting > 0) {
-        const text = `$(bell-dot) ${name} ${count.waiting}`;
+        const text = `$(bell-dot) ${name} ${count.waiting}${cost === "" ? "" : ` ·${cost}`}`;
         return { text, tooltip: lines.join("\n\n"), spoken, severity: "warning" };
       }
       // The item of the delegations shows that they run.
-      return { text: `$(check) ${name}`, tooltip: lines.join("\n\n"), spoken };
+      return { text: `$(check) ${name}${cost}`, tooltip: lines.join("\n\n"), spoken };
     }
   }
+}
+
+/** `Today: $0.42, 7 attempts, the cost of 2 is unknown`. */
+function costsOfToday({ costUsd, attempts, costsUnknown }: LedgerTotals): string {
+  const facts = [attempts === 1 ? t("1 attempt") : t("{0} attempts", attempts)];
+  if (costsUnknown > 0) facts.push(t("the cost of {0} is unknown", costsUnknown));
+  return t("Today: {0}", [dollars(Number(costUsd)), ...facts].join(", "));
 }
 
 /** Which side to update, and how. */

@@ -1,7 +1,7 @@
 /** Format durations, amounts, paths and lines of text. */
 
 import { t } from "../base/l10n.ts";
-import type { Delegation, ErrorInfo } from "../protocol.ts";
+import type { Delegation, ErrorInfo, LedgerTotals } from "../protocol.ts";
 
 /** Milliseconds from start to end, or to `now`; only of the checks if they ran again. */
 export function elapsed(
@@ -77,13 +77,26 @@ export function costOrigin({ attempts }: Pick<Delegation, "attempts">): string |
   return words.length === 0 ? undefined : [...new Set(words)].join(", ");
 }
 
+/** What an attempt of some has cost on average, as what the next one may cost. */
+export function usualCost({ attempts, costsUnknown, costUsd }: LedgerTotals): string {
+  const known = attempts - costsUnknown;
+  if (known === 0) return t("cost unknown");
+  const each = Number(costUsd) / known;
+  return each > 0 ? t("~{0}, as before", dollars(each)) : t("no cost so far");
+}
+
+/** `$0.0184`, `$12.50`. */
+export function dollars(value: number): string {
+  return `$${value < 0.1 ? value.toFixed(4).replace(/0{1,2}$/, "") : value.toFixed(2)}`;
+}
+
 /** The cost; undefined if unknown or zero. */
 export function costText(delegation: Pick<Delegation, "costUsd" | "attempts">): string | undefined {
   const amounts = delegation.attempts.flatMap(({ costUsd }) => (costUsd === undefined ? [] : [Number(costUsd)]));
   const value = delegation.costUsd === undefined ? sum(amounts) : Number(delegation.costUsd);
   if (value === undefined || !(value > 0)) return undefined;
   const about = delegation.attempts.some(({ costEstimated }) => costEstimated) ? "~" : "";
-  return `${about}$${value < 0.1 ? value.toFixed(4).replace(/0{1,2}$/, "") : value.toFixed(2)}`;
+  return about + dollars(value);
 }
 
 function sum(values: readonly number[]): number | undefined {

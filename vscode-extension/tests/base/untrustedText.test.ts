@@ -300,9 +300,15 @@ describe("tooltips, which are Markdown,", () => {
     for (const state of states) {
       const host = new FakeHost();
       const store = { delegations: [], problems: [], onDidChange: new Emitter<Change>().subscribe };
-      registerStatus({ host, sidecar: { state, onDidChange: new Emitter<SidecarState>().subscribe }, store });
+      const onDidChange = new Emitter<SidecarState>().subscribe;
+      const status = registerStatus({
+        host,
+        sidecar: Object.assign(new GoldenSidecar(), { state, onDidChange }),
+        store,
+      });
       expect(host.statuses[0]?.tooltip).toContain("example.invalid");
       expect(host.statuses[0]?.tooltip).not.toMatch(MARKDOWN);
+      status.dispose();
     }
   });
 });

@@ -83,7 +83,11 @@ function open(requester: Peer): { store: Store; rows: DelegationTree; redrawn: (
   const greeting = { protocolVersion: PROTOCOL_VERSION, version: "0.1.0", requests: [], notifications: [] };
   registerStatus({
     host,
-    sidecar: { state: { kind: "running", found, serverInfo: greeting }, onDidChange: new Emitter<never>().subscribe },
+    sidecar: {
+      state: { kind: "running", found, serverInfo: greeting },
+      onDidChange: new Emitter<never>().subscribe,
+      request: requester.request.bind(requester),
+    },
     store,
   });
   rows.setVisible(true);
