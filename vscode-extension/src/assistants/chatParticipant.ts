@@ -14,7 +14,7 @@ import { SidecarError, toErrorInfo } from "../sidecar/connection.ts";
 import { oneLine } from "../state/formatting.ts";
 import { canReply, checkText, endMessage, isLive, isToReview } from "../state/wording.ts";
 import { paramsOf, understand } from "./chatRequests.ts";
-import { answerText, quoted } from "./chatText.ts";
+import { answerText, quoted } from "../state/modelText.ts";
 
 export type ChatDeps = Pick<App, "host" | "sidecar" | "store" | "started">;
 

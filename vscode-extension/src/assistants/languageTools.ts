@@ -10,7 +10,7 @@ import type { LanguageTool } from "../host/host.ts";
 import type { Delegation, StartParams } from "../protocol.ts";
 import { toErrorInfo } from "../sidecar/connection.ts";
 import { checkText, isLive, toolAndModel, verdictSummary } from "../state/wording.ts";
-import { quoted } from "./chatText.ts";
+import { quoted } from "../state/modelText.ts";
 
 export type ToolDeps = Pick<App, "host" | "sidecar" | "store" | "started">;
 

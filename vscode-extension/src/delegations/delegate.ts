@@ -150,7 +150,11 @@ export async function delegate(deps: DelegateDeps, given: Subject, options: Dele
       const outcome = await deps.host.windows.input({
         title: titleOf(state, of(state)),
         ...place,
-        prompt: must ? t("Describe the task.") : t("Add instructions (optional)."),
+        prompt: !must
+          ? t("Add instructions (optional).")
+          : state.recipe.returns === "text"
+            ? t("What do you want to know?")
+            : t("Describe the task."),
         value: state.task ?? "",
         // The page has no place for a selection or a problem.
         ...(state.recipe && !subject.range && !subject.diagnostics

@@ -1,6 +1,6 @@
 /**
  * Text recipes without a delegation: the sidecar sends one request to a model server, and the answer grows in a
- * read-only document. Unsaved text is included: the sidecar sees what the editor shows.
+ * rendered document. Unsaved text is included: the sidecar sees what the editor shows.
  */
 
 import { randomUUID } from "node:crypto";
@@ -10,6 +10,7 @@ import type { Host } from "../host/host.ts";
 import type { PreviewResult, StartParams, TextParams, TextResult } from "../protocol.ts";
 import { toErrorInfo, type Requester, type Subscriber } from "../sidecar/connection.ts";
 import { costText, duration, errorText, oneLine, tokensText } from "../state/formatting.ts";
+import { answerText } from "../state/modelText.ts";
 import type { Store } from "../state/store.ts";
 
 /** Scheme of answers: `understudy-answer:/<key>/<title>.md`. */
@@ -78,7 +79,10 @@ export class TextRequests implements Disposable {
     this.#deps = deps;
     this.#disposables.add(
       deps.host.documents.provide(ANSWER_SCHEME, {
-        text: (uri) => this.#answers.get(keyOf(uri))?.text ?? t("This answer is no longer available."),
+        text: (uri) => {
+          const answer = this.#answers.get(keyOf(uri));
+          return answer ? answerText(answer.text) : t("This answer is no longer available.");
+        },
         onDidChange: this.#changed.subscribe,
       }),
     );
@@ -103,7 +107,7 @@ export class TextRequests implements Disposable {
       const { signal } = progress;
       progress.report(t("Waiting for the answer…"));
       try {
-        await host.documents.show(answer.uri, { preview: true, keepFocus: true });
+        await host.documents.preview(answer.uri);
         const result = await requester.request("understudy/text/run", { ...params, stream: key }, signal);
         answer.text = `${result.text.trimEnd()}\n\n---\n\n${summaryOf(result)}\n`;
         return result.id;
@@ -138,7 +142,6 @@ export class TextRequests implements Disposable {
     clearTimeout(answer.timer);
     delete answer.timer;
     this.#changed.fire(answer.uri);
-    this.#deps.host.documents.follow(answer.uri);
   }
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { paramsOf, understand } from "../../src/assistants/chatRequests.ts";
-import { answerText, quoted } from "../../src/assistants/chatText.ts";
+import { answerText, quoted } from "../../src/state/modelText.ts";
 import type { Recipe } from "../../src/protocol.ts";
 
 const RECIPES: Recipe[] = ["implement", "fix", "tests", "docs", "ask", "explain", "review", "write"].map((name) => ({

@@ -1,8 +1,8 @@
-/** Text of agents and models in chat answers. */
+/** Text of agents and models as Markdown that the editor renders. */
 
 import { escapeMarkdown } from "../base/markdown.ts";
 import { escapeMarkup, sanitize } from "../base/untrustedText.ts";
-import { oneLine } from "../state/formatting.ts";
+import { oneLine } from "./formatting.ts";
 
 /** WORD JOINER: invisible, and allows no line break. */
 const JOINER = "\u2060";
