@@ -10,8 +10,7 @@ import type { DiagnosticText, Folder, Host, PickItem } from "../host/host.ts";
 import { chooseFolder } from "../host/chooseFolder.ts";
 import { folderOf } from "../state/workspaceFolders.ts";
 import type { Store } from "../state/store.ts";
-import { oneLine, toSentence } from "../state/formatting.ts";
-import { compactNumber } from "../state/formatting.ts";
+import { compactNumber, oneLine, toSentence, usualCost } from "../state/formatting.ts";
 import type { LaunchOverride, PreviewResult, Range, Recipe, StartParams, TextParams } from "../protocol.ts";
 import { agentOf, overrideOf, overrideSummary, type OverrideValues } from "../state/launchOverride.ts";
 import { readFacts, type DelegatorFacts } from "../state/overrideRequests.ts";
@@ -139,7 +138,7 @@ export async function delegate(deps: DelegateDeps, given: Subject, options: Dele
       return { kind: "next", state: next, to: after(next, "recipe") };
     },
     files: async (state: DelegateDraft, place: StepPosition): Promise<StepResult<DelegateDraft, Question>> => {
-      const files = await chooseFiles(deps, subject, place);
+      const files = await chooseFiles(deps.host, subject.folder, place);
       if (files === "back") return { kind: "back" };
       if (files.length === 0) return { kind: "cancelled" };
       const next = { ...state, files };
@@ -201,7 +200,7 @@ export async function delegate(deps: DelegateDeps, given: Subject, options: Dele
       return questions + Number(recipe?.returns === "file") + Number(recipe !== undefined && asksFiles(recipe)) + 1;
     },
   );
-  if (done?.recipe) await startDelegation(deps, startParams(deps, of(done), done.recipe, done));
+  if (done?.recipe) await startFiles(deps, startParams(deps, of(done), done.recipe, done));
 }
 
 /**
@@ -209,28 +208,85 @@ export async function delegate(deps: DelegateDeps, given: Subject, options: Dele
  * default, ask for one.
  */
 export async function startDelegation(deps: DelegateDeps, params: StartParams): Promise<string | undefined> {
-  const { requester } = deps;
-  try {
-    const asked = textRequestOf(deps.store, params);
+  return withDelegator(deps, params, async (named) => {
+    const asked = textRequestOf(deps.store, named);
     // Only the sidecar knows the delegator it chooses, and so whether this needs a delegation.
-    if (asked && (await previewText(requester, asked))) return await deps.ask(asked);
-    const { id } = await requester.request("understudy/delegations/start", { ...params, idempotencyKey: randomUUID() });
+    if (asked && (await previewText(deps.requester, asked))) return deps.ask(asked);
+    const key = { idempotencyKey: randomUUID() };
+    const { id } = await deps.requester.request("understudy/delegations/start", { ...named, ...key });
     await deps.started(id);
     return id;
+  });
+}
+
+/** Start the same work for each file by itself, as a batch. */
+async function startEach(deps: DelegateDeps, params: StartParams, files: readonly string[]): Promise<void> {
+  await withDelegator(deps, params, async (named) => {
+    const tasks = files.map((file) => ({ ...named, files: [file] }));
+    const request = { tasks, kind: "batch" as const, idempotencyKey: randomUUID() };
+    const { group } = await deps.requester.request("understudy/groups/start", request);
+    for (const id of group.delegations) await deps.started(id);
+  });
+}
+
+/** Start with the delegator that is named or the default, otherwise with the one that the user chooses. */
+async function withDelegator<T>(
+  deps: DelegateDeps,
+  params: StartParams,
+  start: (params: StartParams) => Promise<T>,
+): Promise<T | undefined> {
+  try {
+    return await start(params);
   } catch (error) {
     const info = toErrorInfo(error);
-    if (info.kind === "unknown_delegator" && !params.delegator) {
-      const folder = params.workspace ?? folderOf(params.files?.[0], deps.host.workspace.folders)?.uri;
-      const delegator = await askDelegator(deps, info.names ?? [], { recipe: params.recipe, folder }, info.message);
-      return delegator === undefined ? undefined : startDelegation(deps, { ...params, delegator });
-    }
-    throw error;
+    if (info.kind !== "unknown_delegator" || params.delegator) throw error;
+    const folder = params.workspace ?? folderOf(params.files?.[0], deps.host.workspace.folders)?.uri;
+    const delegator = await askDelegator(deps, info.names ?? [], { recipe: params.recipe, folder }, info.message);
+    return delegator === undefined ? undefined : withDelegator(deps, { ...params, delegator }, start);
   }
 }
 
-/** Start a recipe that needs no instructions without asking anything. */
+/** Start a recipe that needs no instructions; the user is asked only what to do with several files. */
 export async function startRecipe(deps: DelegateDeps, subject: Subject, recipe: string): Promise<void> {
-  await startDelegation(deps, { recipe, ...subjectParams(deps, subject) });
+  await startFiles(deps, { recipe, ...subjectParams(deps, subject) });
+}
+
+/** Start; with several files, one delegation for each or one for all, as the user chooses. */
+async function startFiles(deps: DelegateDeps, params: StartParams): Promise<void> {
+  const files = params.files ?? [];
+  const recipe = deps.store.recipes.find(({ name }) => name === params.recipe);
+  if (files.length < 2 || recipe?.returns !== "tree") {
+    await startDelegation(deps, params);
+    return;
+  }
+  const outcome = await deps.host.windows.pick({
+    title: t("Delegate"),
+    placeholder: t("{0}: {1} files", recipe.title, files.length),
+    items: [
+      {
+        id: "each",
+        label: t("One Delegation for Each File"),
+        icon: "run-all",
+        description: t("{0} results", files.length),
+      },
+      { id: "all", label: t("One Delegation for All Files"), icon: "rocket", description: t("1 result") },
+    ],
+  });
+  if (outcome.kind !== "picked") return;
+  if (outcome.ids[0] === "each") await startEach(deps, params, files);
+  else await startDelegation(deps, params);
+}
+
+/** What a start would send to which delegator, and what such work has cost so far, in a line. */
+export async function estimate(deps: DelegateDeps, params: StartParams): Promise<string> {
+  const { preview } = await previewOf(deps, params);
+  const { delegator } = preview.explain;
+  const { totals } = await deps.requester.request("understudy/ledger/read", {
+    delegator,
+    recipe: params.recipe,
+    limit: 1,
+  });
+  return [delegator, amountOf(preview), usualCost(totals)].join(" · ");
 }
 
 /** Show the complete prompt of a start; returns what would be sent, to which delegator. */
@@ -515,10 +571,10 @@ function needsFile(recipe: Recipe): boolean {
 }
 
 /** Ask for files: one of those in tabs, or any on disk. None if the user cancelled. */
-async function chooseFiles(
-  { host }: Pick<DelegateDeps, "host">,
-  { folder }: Subject,
-  place: StepPosition,
+export async function chooseFiles(
+  host: Pick<Host, "windows" | "documents" | "workspace">,
+  folder: Folder | undefined,
+  place?: StepPosition,
 ): Promise<readonly string[] | "back"> {
   const inside = folder ?? host.workspace.folders[0];
   const tabs = host.documents.tabs.filter((uri) => inside !== undefined && uri.startsWith(`${inside.uri}/`));

@@ -71,9 +71,10 @@ const started = (peer: GoldenSidecar): unknown[] =>
   });
 
 describe("delegate", () => {
-  it("starts tests at once from a menu, for one file or all selected ones", async () => {
+  it("starts tests at once from a menu, for one file or all selected ones together", async () => {
     const { host, peer, disposables } = await app();
     await host.commands.run("understudy.delegate.tests", FILE);
+    host.answers.push({ pick: "all" });
     await host.commands.run("understudy.delegate.tests", FILE, [FILE, `${FILE}x`]);
     await host.commands.run("understudy.delegate.tests");
     expect(started(peer)).toEqual([
@@ -81,7 +82,32 @@ describe("delegate", () => {
       { recipe: "tests", files: [FILE, `${FILE}x`] },
       { recipe: "tests", files: [FILE] },
     ]);
-    expect(host.shown).toEqual([]);
+    expect(host.shown).toHaveLength(1);
+    disposables.dispose();
+  });
+
+  it("starts one delegation for each of several files, as a batch, with the delegator that was chosen once", async () => {
+    const { host, peer, disposables } = await app();
+    const files = [FILE, `${FILE}x`];
+    const { group } = result("understudy/groups/start", "groups-start.valid");
+    peer.answer("understudy/groups/start", ({ tasks }) => {
+      if (tasks.every(({ delegator }) => delegator)) return { group, explanations: [] };
+      throw noDefault("claude", "local-coder");
+    });
+    host.answers.push({ key: "Enter" }, { pick: "who:local-coder" });
+    await host.commands.run("understudy.delegate.tests", FILE, files);
+    expect(host.shown[0]?.items.map(({ label }) => label)).toEqual([
+      "One Delegation for Each File",
+      "One Delegation for All Files",
+    ]);
+    expect(peer.params("understudy/groups/start").at(-1)).toMatchObject({
+      kind: "batch",
+      tasks: files.map((file) => ({ recipe: "tests", files: [file], delegator: "local-coder" })),
+    });
+    expect(started(peer)).toEqual([]);
+    host.answers.push({ cancel: true });
+    await host.commands.run("understudy.delegate.tests", FILE, files);
+    expect(peer.params("understudy/groups/start")).toHaveLength(2);
     disposables.dispose();
   });
 
@@ -386,7 +412,7 @@ describe("delegate", () => {
 
     host.tabs = [];
     host.pickedFiles = [other, FILE];
-    host.answers.push({ pick: "tests" }, { enter: "" }, { pick: "go" });
+    host.answers.push({ pick: "tests" }, { enter: "" }, { pick: "go" }, { pick: "all" });
     await host.commands.run("understudy.delegate");
     expect(started(peer).at(-1)).toMatchObject({ recipe: "tests", files: [other, FILE] });
     disposables.dispose();
