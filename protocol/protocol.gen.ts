@@ -1746,11 +1746,13 @@ export interface Delegation {
   costUsd?: string;
   costKnown: boolean;
   activity?: string;
+  /** How far the activity is, if it is counted. */
+  count?: Count;
   askedBy: AskedBy;
   startedAt: string;
-  finishedAt?: string;
   /** When its checks began to run again, the last time. */
   recheckedAt?: string;
+  finishedAt?: string;
   error?: ErrorInfo;
   groupId?: string;
   /** Ids of the delegations of its group that must succeed before it starts. */
@@ -1999,6 +2001,17 @@ export interface Pane {
   socket: string;
   /** Its id on this server, such as `%3`. */
   id: string;
+}
+
+/** How far a long step of judging is. */
+export interface Count {
+  of: "tests" | "small_changes" | "places";
+  done: number;
+  total: number;
+  /** Which of several runs it is, as a few words; empty for the first one. */
+  run?: string;
+  /** About how long the rest takes; absent: it is over soon, or nothing shows it. */
+  secondsLeft?: number;
 }
 
 /** Who started a delegation or made a group, as far as the frontend knows. */
@@ -2914,6 +2927,8 @@ export interface PhaseEvent {
   at: string;
   attempt: number;
   text: string;
+  /** The same as numbers, for an activity that is counted. */
+  count?: Count;
 }
 
 /** The prompt was sent; its text is in `prompt.md`. */

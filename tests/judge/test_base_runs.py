@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from understudy.judge.base_runs import earlier_tests
+from understudy.judge.mutant_runners import mutant_runs
+from understudy.model.delegation.events import Phase
 from understudy.model.evidence.checks import Check
 from understudy.model.places import untested
 from understudy.model.verdicts import Reservation, Verdict
@@ -58,7 +60,10 @@ EDITS = {
 @pytest.mark.parametrize(
     "is_red", [False, pytest.param(True, marks=pytest.mark.heavy)], ids=["green on the base", "red on the base"]
 )
-async def test_tests_of_broken_code_that_are_edited_are_a_question(project: Any, is_red: bool) -> None:
+async def test_tests_of_broken_code_that_are_edited_are_a_question(
+    project: Any, is_red: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mutant_runs, "PROGRESS_SECONDS", 0.0)
     code = BROKEN if is_red else CALC
     base = {f"{name}.py": code for name in EDITS} | {
         f"tests/test_{name}.py": TESTS.replace("from calc", f"from {name}") for name in EDITS
@@ -71,6 +76,9 @@ async def test_tests_of_broken_code_that_are_edited_are_a_question(project: Any,
     judged = await project.judge({**edits, **code_edits}, recipe="implement", files=tuple(edits), checks=(PYTEST,))
     assert judged.asks(QUESTION)
     assert judged.only.ok
+    counts = [event.count for event in judged.events if isinstance(event, Phase) and event.count is not None]
+    runs = {count.run for count in counts if count.of == "tests"}
+    assert runs >= {"", "without the result", "earlier tests, with the result"}, "each run of the suite has a name"
     changed = {entry.test: entry.restored for entry in judged.only.base.tests}
     lost = {f"tests/test_{name}.py::test_double": "failed" for name in EDITS}
     assert {test: changed.get(test) for test in lost} == lost

@@ -13,6 +13,7 @@ import pytest
 from wait_until import until
 
 from understudy.judge.mutant_runners import mutant_runs
+from understudy.model.delegation.delegations import Count
 from understudy.model.delegation.events import CheckFinished, CheckStarted, Phase, PlacesJudged
 from understudy.model.evidence.checks import Check
 from understudy.model.verdicts import Reservation, Verdict
@@ -37,6 +38,7 @@ async def test_an_honest_test_is_verified(project: Any, monkeypatch: pytest.Monk
     [places] = [event for event in phases if isinstance(event, PlacesJudged)]
     assert (places.places, places.total) == (judged.places, len(judged.places)), "what needs no run is reported at once"
     assert phases[-1].text.endswith(": tried 1 of 2 small changes"), "a long search says how far it is"
+    assert phases[-1].count == Count(of="small_changes", done=1, total=2)
     assert isinstance(last, CheckFinished)
     assert last.check_result() == result
 

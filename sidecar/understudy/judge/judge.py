@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import shutil
 import tempfile
 import time
@@ -41,6 +42,7 @@ from understudy.judge.runs.judged_tree import Change, JudgedTree, read_unless_la
 from understudy.judge.runs.runner_registry import PreparedCheck
 from understudy.judge.test_runners.shared.test_runner import TESTS_SLOT
 from understudy.model.config.delegators import ProgramLimits, Recipe
+from understudy.model.delegation.delegations import Count
 from understudy.model.delegation.events import CheckFinished, CheckStarted, Event, Phase, PlacesJudged
 from understudy.model.evidence.checks import Check, CheckResult, Evidence
 from understudy.model.places import ChangedPlace
@@ -146,8 +148,8 @@ class _Judge:
         self._check: CheckFindings
         self._base_runs: BaseRuns
         self._mutation: MutationEvidence
-        self._tests_named = "tests"
-        """What the progress of a run calls its tests."""
+        self._ran: set[str] = set()
+        """Names of checks that ran on the result."""
         self._places: ChangedPlaces
         self._test_patterns: Sequence[str]
         self._changes: list[Change] = []
@@ -432,14 +434,12 @@ class _Judge:
         if not last.green or not plan.check.required:
             return Finding()
         self._tell(plan.check, f"running the earlier tests, with and without the result{about(last.seconds)}")
-        self._tests_named = "earlier tests"
         if self._writes_tests:
             finding = await self._base_runs.judge_tests(plan, last, last.seconds)
         else:
             finding = await self._base_runs.judge_code(plan, last)
             if self._repairs and not finding.red and not self._repaired:
                 self._repaired = await self._base_runs.shows_repair(plan, last, finding)
-        self._tests_named = "tests"
         self._findings.reserve(*finding.reservations)
         self._findings.note(*finding.notes, *([finding.red] if finding.red else []))
         return finding
@@ -459,7 +459,8 @@ class _Judge:
         """Run the check on exactly ``commit``; its changes to the worktree are discarded before the next run."""
         await self._materialise(commit)
         self._clean_at = None
-        progress = Progress(lambda text: self._tell(plan.check, text), what=f"ran {{}} of {{}} {self._tests_named}")
+        named = self._named(plan.check.name, commit, variation, alone=setting is not None)
+        progress = Progress(functools.partial(self._tell, plan.check), of="tests", run=named)
         outcome = await run_once(
             plan,
             dataclasses.replace(setting or self._setting, counted=progress.judged),
@@ -475,6 +476,16 @@ class _Judge:
             differing = await asyncio.to_thread(self._tree.differing, commit)
             self._check.altered(altered(differing, plan.check, self._changes))
         return outcome
+
+    def _named(self, check: str, commit: str, variation: Variation | None, *, alone: bool) -> str:
+        """Return which of the runs of a check it is, for its progress; nothing for the first one."""
+        if commit == self._request.base:
+            return "without the result"
+        if commit != self._request.head:
+            return "without some changes" if alone else "earlier tests, with the result"
+        again = check in self._ran
+        self._ran.add(check)
+        return "in another order" if variation is not None else "again" if again else ""
 
     async def _once_alone(
         self, plan: PreparedCheck, commit: str, *, keep_going: bool, without_coverage: bool
@@ -627,8 +638,8 @@ class _Judge:
 
     # -- helpers -----------------------------------------------------------------------------------------------
 
-    def _tell(self, check: Check, what: str) -> None:
-        self._emit(Phase(text=f"{check.name}: {what}"))
+    def _tell(self, check: Check, what: str, count: Count | None = None) -> None:
+        self._emit(Phase(text=f"{check.name}: {what}", count=count))
 
     def _read_base(self, path: str) -> bytes | None:
         return read_unless_large(self._tree, self._request.base, path)

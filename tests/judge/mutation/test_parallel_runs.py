@@ -37,6 +37,7 @@ from understudy.judge.project.interpreter import Interpreter
 from understudy.judge.runs.check_run import CheckContext, SpareSlot
 from understudy.judge.runs.judged_tree import copies_that_fit
 from understudy.judge.runs.runner_registry import PreparedCheck
+from understudy.model.delegation.delegations import Count
 from understudy.model.evidence.checks import Check, Evidence, MutantStatus
 from understudy.mutants.generate import Mutant
 from understudy.store import store
@@ -496,16 +497,17 @@ async def never(*_: Any, **__: Any) -> bool:
     return False
 
 
-@pytest.mark.parametrize(("seconds", "expected"), [(0.0, range(5, 50, 5)), (60.0, ())])
-def test_the_user_is_told_of_each_tenth_of_the_mutants_when_they_take_long(
+@pytest.mark.parametrize(("seconds", "expected"), [(0.0, range(3, 50, 3)), (60.0, ())])
+def test_the_user_is_told_of_each_twentieth_of_the_mutants_when_they_take_long(
     monkeypatch: pytest.MonkeyPatch, seconds: float, expected: Sequence[int]
 ) -> None:
     monkeypatch.setattr(mutant_runs, "PROGRESS_SECONDS", seconds)
-    told: list[str] = []
-    ran(
-        World(frozenset(), share=False), [1, 2], 58, told=mutant_runs.Progress(told.append)
-    )  # eight of these are sham mutants
-    assert told == [f"tried {done} of 50 small changes" for done in expected]
+    told: list[tuple[str, Count]] = []
+    progress = mutant_runs.Progress(lambda *what: told.append(what), run="again")
+    ran(World(frozenset(), share=False), [1, 2], 58, told=progress)  # eight of these are sham mutants
+    assert [text for text, _ in told] == [f"tried {done} of 50 small changes (again)" for done in expected]
+    counts = [Count(of="small_changes", done=done, total=50, run="again") for done in expected]
+    assert [count for _, count in told] == counts
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.integers(1, 20), st.booleans())

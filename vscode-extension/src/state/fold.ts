@@ -56,7 +56,9 @@ export interface FoldResult {
 export function fold(delegation: Delegation, events: readonly Event[]): FoldResult {
   let next = delegation;
   for (const event of events) {
-    next = replace(next, { lastSeq: event.seq, ...stateChange(next, event), ...change(next, event) });
+    const changed = change(next, event);
+    const counted = "activity" in changed ? { count: undefined } : {};
+    next = replace(next, { lastSeq: event.seq, ...stateChange(next, event), ...counted, ...changed });
   }
   return { delegation: next, stale: events.some(({ type }) => type === "unknown") };
 }
@@ -73,6 +75,7 @@ function stateChange(now: Delegation, event: Event): Fields<Delegation> {
     finishedAt: undefined,
     recheckedAt: event.at,
     error: undefined,
+    recheckedAt: event.at,
   };
   return now.state === "finished" ? { state, ...again } : { state };
 }
@@ -101,6 +104,7 @@ function change(now: Delegation, event: Event): Fields<Delegation> {
       return { sandbox, confined: !UNCONFINED.includes(sandbox.reached), terminal, ...activity };
     }
     case "phase":
+      return { activity: clip(event.text), count: event.count };
     case "note":
       return { activity: clip(event.text) };
     case "prompt":
@@ -129,7 +133,7 @@ function change(now: Delegation, event: Event): Fields<Delegation> {
     case "permission":
       return { waitingFor: omit(event, "type", "seq", "at"), activity: clip(`asks: ${event.title}`) };
     case "permission_answered": {
-      const activity = clip(`answered by ${event.by}`);
+      const activity = event.by === "deadline" ? "no one answered in time" : clip(`answered by ${event.by}`);
       return now.waitingFor?.requestId === event.requestId ? { waitingFor: undefined, activity } : { activity };
     }
     case "user_message": {
@@ -181,6 +185,7 @@ function change(now: Delegation, event: Event): Fields<Delegation> {
       return {
         places: places.length > 0 ? places : undefined,
         activity: `${places.length} of ${event.total} changed places judged`,
+        count: now.count, // places are judged while something else is counted
       };
     }
     case "round_judged": {

@@ -51,6 +51,8 @@ def fold(delegation: Delegation, event: Event) -> Delegation:
     handler = _HANDLERS.get(type(event))
     if handler is not None:
         handler(delegation, event, change)
+    if "activity" in change:
+        change.setdefault("count", None)
     return msgspec.structs.replace(delegation, **change)
 
 
@@ -166,6 +168,7 @@ def _agent_started(delegation: Delegation, event: events.AgentStarted, change: _
 
 def _phase(_: Delegation, event: events.Phase, change: _Change) -> None:
     change["activity"] = _clip(event.text)
+    change["count"] = event.count
 
 
 def _prompt(_: Delegation, __: events.Prompt, change: _Change) -> None:
@@ -233,7 +236,7 @@ def _permission_answered(delegation: Delegation, event: events.PermissionAnswere
     waiting = delegation.waiting_for
     if waiting is not None and waiting.request_id == event.request_id:
         change["waiting_for"] = None
-    change["activity"] = _clip(f"answered by {event.by}")
+    change["activity"] = "no one answered in time" if event.by == "deadline" else _clip(f"answered by {event.by}")
 
 
 def _user_message(delegation: Delegation, event: events.UserMessage, change: _Change) -> None:
@@ -298,6 +301,7 @@ def _places(delegation: Delegation, event: events.PlacesJudged, change: _Change)
     places = merged(delegation.places, event.places)
     change["places"] = places
     change["activity"] = f"{len(places)} of {event.total} changed places judged"
+    change["count"] = delegation.count  # places are judged while something else is counted
 
 
 def _round(delegation: Delegation, event: events.RoundJudged, change: _Change) -> None:

@@ -21,8 +21,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from understudy.judge.runs.check_run import SpareSlot
+from understudy.model.delegation.delegations import Count, CountOf
 from understudy.model.errors import UnderstudyError
-from understudy.model.evidence.checks import NOTICED, MutantStatus
+from understudy.model.evidence.checks import NOTICED, Check, MutantStatus
 from understudy.mutants.generate import Mutant
 from understudy.mutants.languages.by_suffix import language_of
 
@@ -45,8 +46,23 @@ _SOON_SECONDS = 1.5
 _MINUTE_SECONDS = 90.0
 PROGRESS_SECONDS = 3.0
 """The least time between two messages."""
-_PROGRESS_PARTS = 10
-"""The most messages: one for each tenth of the mutants."""
+_PROGRESS_PARTS = 20
+"""The most messages: one for each twentieth of the mutants."""
+_COUNTED: dict[CountOf, str] = {
+    "small_changes": "tried {} of {} small changes",
+    "tests": "ran {} of {} tests",
+    "places": "undoing {} of {} places",
+}
+
+
+class TellOfCheck(Protocol):
+    """Tells the user what is done about a check, with numbers if it is counted."""
+
+    def __call__(self, check: Check, what: str, count: Count | None = None, /) -> None:
+        """Pass it on."""
+        ...
+
+
 _THRESHOLDS = {"high": 80, "low": 30}
 """Percentages between which a viewer shows a score as neither good nor bad."""
 
@@ -547,18 +563,23 @@ async def together(coroutines: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
 
 
 class Progress:
-    """Passes a text to ``tell`` now and then."""
+    """Passes counts to ``tell`` now and then, each with a text that says the same."""
 
     def __init__(
         self,
-        tell: Callable[[str], None],
+        tell: Callable[[str, Count], None],
         ran: Callable[[PlannedRun, MutantResult], None] = lambda _run, _result: None,
         *,
-        what: str = "tried {} of {} small changes",
+        of: CountOf = "small_changes",
+        run: str = "",
     ) -> None:
-        """Start the time; ``ran`` gets each run, which a later one may show to prove nothing."""
+        """Start the time; ``ran`` gets each run, which a later one may show to prove nothing.
+
+        ``run`` says which of several runs of the same tests or mutants is counted.
+        """
         self._tell = tell
-        self._what = what
+        self._of = of
+        self._run = run
         self.ran = ran
         self._began: float | None = None
         self._told_at = time.monotonic()
@@ -571,8 +592,15 @@ class Progress:
             self._began = now  # with the first of them, because what is before it is loaded only once
         if done < total and now - self._told_at >= PROGRESS_SECONDS and (done - self._told) * _PROGRESS_PARTS >= total:
             self._told_at, self._told = now, done
-            left = about((now - self._began) / max(1, done - 1) * (total - done))
-            self._tell(self._what.format(f"{done:,}", f"{total:,}") + left)
+            left = (now - self._began) / max(1, done - 1) * (total - done)
+            self._tell(*counted(self._of, done, total, left, self._run))
+
+
+def counted(of: CountOf, done: int, total: int, left: float, run: str = "") -> tuple[str, Count]:
+    """Return how far a step is as a text and as numbers; ``left`` is how long the rest takes, in seconds."""
+    text = f"{_COUNTED[of].format(f'{done:,}', f'{total:,}')}{run and f' ({run})'}{about(left)}"
+    seconds = round(left, 1) if left >= _SOON_SECONDS else None
+    return text, Count(of=of, done=done, total=total, run=run, seconds_left=seconds)
 
 
 def about(seconds: float) -> str:

@@ -11,12 +11,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from understudy.judge.mutant_runners.mutant_runs import RecordedTests
+from understudy.judge.mutant_runners.mutant_runs import Progress, RecordedTests
 from understudy.judge.mutation.mutation_test import MutationOutcome, MutationRequest, mutation_test
 from understudy.judge.mutation.planning import identities
 from understudy.judge.outcomes.observations import FAILED, PASSED, Observed, OutcomeCache
 from understudy.judge.runs.check_run import CheckContext
 from understudy.judge.runs.runner_registry import PreparedCheck
+from understudy.model.delegation.delegations import Count
 from understudy.model.evidence.checks import NOTICED, Evidence, JudgedMutant, MutantStatus
 from understudy.model.text.sanitize import name_list
 from understudy.model.verdicts import Reservation
@@ -69,6 +70,8 @@ class EarlierTests:
     deadline: float
     """When the comparison must be over, as a time of the event loop."""
     on_base: BaseRun
+    tell: Callable[[str, Count], None] = lambda _text, _count: None
+    """Tells the user how many small changes were tried."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,6 +210,7 @@ async def _test(
             seed=earlier.seed,
             evidence=earlier.evidence,
             deadline=earlier.deadline,
+            progress=Progress(earlier.tell, run="without the result" if on_base else "earlier tests, with the result"),
         )
     )
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import difflib
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from understudy.judge.base_runs.restored_runs import EarlierVersion
 from understudy.judge.deciding import deciding_files
-from understudy.judge.mutant_runners.mutant_runs import MutantResult, PlannedRun, Progress
+from understudy.judge.mutant_runners.mutant_runs import MutantResult, PlannedRun, Progress, TellOfCheck
 from understudy.judge.mutation.lost_kills import BaseRun, EarlierTests, LostKills, lost_kills
 from understudy.judge.mutation.mutation_test import (
     MOST_TESTS,
@@ -29,7 +30,7 @@ from understudy.judge.outcomes.observations import printable
 from understudy.judge.runs.check_run import CheckOutcome, ResultToJudge
 from understudy.judge.runs.judged_tree import read_unless_large
 from understudy.judge.runs.runner_registry import PreparedCheck
-from understudy.model.evidence.checks import Check, Evidence, JudgedMutant, MutationResult
+from understudy.model.evidence.checks import Evidence, JudgedMutant, MutationResult
 from understudy.model.text.sanitize import name_list
 from understudy.model.verdicts import Reservation
 from understudy.mutants.generate import mutants_of
@@ -87,7 +88,7 @@ class MutationEvidence:
         trial: ResultToJudge,
         settings: MutationSettings,
         *,
-        tell: Callable[[Check, str], None],
+        tell: TellOfCheck,
         ran: Callable[[PlannedRun, MutantResult], None] = lambda _run, _result: None,
         test_support: Callable[[], frozenset[str]] = frozenset,
         own_scripts: Callable[[], frozenset[str]] = frozenset,
@@ -236,6 +237,7 @@ class MutationEvidence:
                 evidence=self._settings.evidence,
                 deadline=asyncio.get_running_loop().time() + self._settings.evidence.seconds_for(on_base.seconds),
                 on_base=on_base,
+                tell=functools.partial(self._tell, plan.check),
             )
         )
 
@@ -262,6 +264,7 @@ class MutationEvidence:
                 evidence=self._settings.evidence,
                 deadline=asyncio.get_running_loop().time() + self._settings.evidence.seconds_for(base.seconds),
                 on_base=base,
+                tell=functools.partial(self._tell, plan.check),
             )
         )
 
@@ -356,7 +359,7 @@ class MutationEvidence:
                 dismissed=self._settings.dismissed,
                 sample=self._settings.sample,
                 fewest=_FEWEST if self._settings.evidence.seconds is None else 0,
-                progress=Progress(lambda text: self._tell(plan.check, text), self._ran),
+                progress=Progress(functools.partial(self._tell, plan.check), self._ran),
             )
         )
         if self._settings.reports is not None and outcome.report:

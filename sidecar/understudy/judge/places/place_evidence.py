@@ -17,7 +17,7 @@ import msgspec
 
 from understudy.judge.base_runs import earlier_tests
 from understudy.judge.deciding import deciding_files
-from understudy.judge.mutant_runners.mutant_runs import MutantResult, PlannedRun, about
+from understudy.judge.mutant_runners.mutant_runs import MutantResult, PlannedRun, TellOfCheck, counted
 from understudy.judge.mutation.mutation_test import MutationOutcome
 from understudy.judge.mutation.planning import PlaceChange
 from understudy.judge.outcomes.observations import Observed, printable
@@ -40,7 +40,7 @@ from understudy.judge.places.replaced_code import OnBase, ReplacedCode
 from understudy.judge.runs.check_run import CheckOutcome, ResultToJudge
 from understudy.judge.runs.runner_registry import PreparedCheck
 from understudy.judge.test_runners.pytest import is_only_pytest
-from understudy.model.evidence.checks import Check, Evidence, MutantStatus
+from understudy.model.evidence.checks import Evidence, MutantStatus
 from understudy.model.places import MOST_LISTED, SHOWN, ChangedPlace, PlaceEvidence, described, share, untested
 from understudy.model.text.sanitize import name_list
 from understudy.model.verdicts import Reservation
@@ -84,7 +84,7 @@ class ChangedPlaces:
         *,
         run: Run,
         materialise: Callable[[str], Awaitable[None]],
-        tell: Callable[[Check, str], None],
+        tell: TellOfCheck,
         report: Callable[[list[ChangedPlace], int], None],
         test_support: Callable[[], Iterable[str]],
         own_scripts: Callable[[], frozenset[str]],
@@ -412,7 +412,7 @@ class ChangedPlaces:
             left = sum(item.evidence is None for item in pending)
             self._report_known()
             number = min(len(pending), len(pending) - left + 1)
-            self._tell(plan.check, f"undoing {number} of {len(pending)} places{about(left * green.seconds)}")
+            self._tell(plan.check, *counted("places", number, len(pending), left * green.seconds))
             commit = await asyncio.to_thread(self._trial.tree.compose, self._trial.head, self._trial.base, files)
             return await self._notices(limited, (self._trial.head, green.observed), commit, unreliable)
 

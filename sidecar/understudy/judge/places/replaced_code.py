@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -10,7 +11,7 @@ from typing import Protocol
 from understudy.git.merge.line_edits import split_lines
 from understudy.judge.base_runs import earlier_tests
 from understudy.judge.deciding import deciding_files
-from understudy.judge.mutant_runners.mutant_runs import MutantResult, Progress, RecordedTests
+from understudy.judge.mutant_runners.mutant_runs import MutantResult, Progress, RecordedTests, TellOfCheck
 from understudy.judge.mutation.mutation_test import MutationOutcome, MutationRequest, mutation_test
 from understudy.judge.outcomes.observations import Observed, printable
 from understudy.judge.places.changed_places import tested_by
@@ -20,7 +21,7 @@ from understudy.judge.places.judged_place import TIME_OVER, JudgedPlace, TimeOve
 from understudy.judge.places.replaced_statements import dropped, kept_lines, released, without
 from understudy.judge.runs.check_run import CheckOutcome, ResultToJudge
 from understudy.judge.runs.runner_registry import PreparedCheck
-from understudy.model.evidence.checks import Check, Evidence, MutantStatus
+from understudy.model.evidence.checks import Evidence, MutantStatus
 from understudy.model.places import PlaceEvidence
 from understudy.mutants.generate import Mutant, mutants_of
 from understudy.mutants.languages.by_suffix import language_of
@@ -54,7 +55,7 @@ class ReplacedCode:
         texts: ComparedTexts,
         notices: Notices,
         materialise: Callable[[str], Awaitable[None]],
-        tell: Callable[[Check, str], None],
+        tell: TellOfCheck,
         test_support: Callable[[], Iterable[str]],
         own_scripts: Callable[[], frozenset[str]],
     ) -> None:
@@ -115,7 +116,7 @@ class ReplacedCode:
             evidence=self._evidence,
             deadline=deadline,
             trusted=True,
-            progress=Progress(lambda text: self._tell(plan.check, f"replaced code: {text}")),
+            progress=Progress(functools.partial(self._tell, plan.check), run="replaced code"),
         )
         recorded = await asyncio.to_thread(self._recorded_on_base, left, mutated) if mutated is not None else None
         outcome = MutationOutcome()

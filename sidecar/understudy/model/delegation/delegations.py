@@ -246,6 +246,22 @@ class SentMessage(Wire, kw_only=True):
     """Whether the agent got it, or a reply took it along."""
 
 
+CountOf = Literal["tests", "small_changes", "places"]
+"""What a long step of judging counts: tests that ran, small changes of the code that were tried, changed places."""
+
+
+class Count(Wire, kw_only=True):
+    """How far a long step of judging is."""
+
+    of: CountOf
+    done: int
+    total: int
+    run: str = ""
+    """Which of several runs it is, as a few words; empty for the first one."""
+    seconds_left: float | None = None
+    """About how long the rest takes; absent: it is over soon, or nothing shows it."""
+
+
 class AskedBy(Wire, kw_only=True):
     """Who started a delegation or made a group, as far as the frontend knows."""
 
@@ -339,8 +355,12 @@ class Delegation(Wire, kw_only=True):
     cost_usd: str | None = None
     cost_known: bool
     activity: str | None = None
+    count: Count | None = None
+    """How far the activity is, if it is counted."""
     asked_by: AskedBy
     started_at: str
+    rechecked_at: str | None = None
+    """When its checks were last started again after its end."""
     finished_at: str | None = None
     rechecked_at: str | None = None
     """When its checks began to run again, the last time."""

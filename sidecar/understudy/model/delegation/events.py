@@ -12,7 +12,7 @@ import msgspec
 from understudy.model.capabilities import Pane
 from understudy.model.config.delegators import PermissionRule
 from understudy.model.confinement import Sandbox
-from understudy.model.delegation.delegations import CostSource, Delivery, FileStat, PermissionOption, RequestKind
+from understudy.model.delegation.delegations import CostSource, Count, Delivery, FileStat, PermissionOption, RequestKind
 from understudy.model.errors import ErrorInfo
 from understudy.model.evidence.checks import BaseComparison, CheckResult, MutationResult
 from understudy.model.hunks import Review
@@ -81,6 +81,8 @@ class Phase(Event, tag="phase", kw_only=True):
     """The current activity, as a short text for people."""
 
     text: str
+    count: Count | None = None
+    """The same as numbers, for an activity that is counted."""
 
 
 class Prompt(Event, tag="prompt", kw_only=True):

@@ -20,7 +20,7 @@ from understudy.frontends.cli.terminal import terminal
 from understudy.model import verdicts as verdict_words
 from understudy.model.confinement import Confinement, Sandbox
 from understudy.model.delegation import events as e
-from understudy.model.delegation.delegations import Attempt, DelegationResult, FileStat, Usage, no_usage
+from understudy.model.delegation.delegations import Attempt, Count, DelegationResult, FileStat, Usage, no_usage
 from understudy.model.errors import ErrorInfo, ErrorKind
 from understudy.model.evidence.checks import (
     BaseComparison,
@@ -583,6 +583,26 @@ def test_the_output_of_a_custom_command_is_visible_while_it_runs(watches: bool) 
     *rows, status = screen.rows()
     assert rows == ["mine started: chosen", *(["  | step 1", "  | step 2", "  | step 3"] if watches else [])]
     assert status.endswith(" · step 3")
+
+
+@pytest.mark.parametrize("redraw", [True, False])
+def test_counts_are_in_the_status_of_a_terminal_only(redraw: bool) -> None:
+    screen, clock = Screen(), Clock()
+    view = view_of(screen, clock, redraw=redraw)
+    view.show(e.CheckStarted(name="pytest"))
+    place = ChangedPlace(
+        hunk="a", path="a.py", line=3, lines=1, function="", evidence=PlaceEvidence.NOTICED, why="a test fails"
+    )
+    for done in (4, 8):
+        clock.now += 1
+        text = f"pytest: tried {done} of 40 small changes"
+        view.show(e.Phase(text=text, count=Count(of="small_changes", done=done, total=40)))
+        view.show(e.PlacesJudged(places=[place], total=2))
+    lines = [row for row in screen.rows() if "small changes" in row]
+    if redraw:
+        assert [line.rpartition(" · ")[2] for line in lines] == ["pytest: tried 8 of 40 small changes"]
+    else:
+        assert lines == [f"pytest: tried {done} of 40 small changes" for done in (4, 8)]
 
 
 def test_the_text_of_an_agent_is_no_activity() -> None:

@@ -125,8 +125,9 @@ class SingleAttempt:
         relay = await self._open_relay(candidate)
         task, redactor = await self._run.in_thread(self._prepare, order, spec, messages, request, relay)
         self._run.emit.redact_with(redactor)
-        self._run.emit(events.Prompt(tokens=tokens_of(len(task.prompt.encode()))))
         runner = runner_for(candidate.delegator, candidate.model_server, candidate.tool_definition)
+        if runner.capabilities.follows_instructions:
+            self._run.emit(events.Prompt(tokens=tokens_of(len(task.prompt.encode()))))
         outcome = await runner.run(task, emit)
         self._run.emit.close()
         if spec.recipe.returns == "text" and not (outcome.text and outcome.text.strip()):

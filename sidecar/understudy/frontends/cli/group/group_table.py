@@ -333,12 +333,14 @@ def _changes(member: Delegation) -> str:
 
 
 def _took(member: Delegation, now: datetime) -> str:
-    """Return how long a member has worked; empty while it waits."""
-    began = _time(member.attempts[0].started_at) if member.attempts else None
-    if began is None:
+    """Return how long a member has worked, without checks that ran again later; those count from their own start."""
+    if not member.attempts:
         return ""
-    ended = _time(member.finished_at) if member.finished_at is not None else now
-    return duration(((ended or now) - began).total_seconds())
+    began, ended = member.attempts[0].started_at, member.finished_at
+    if member.rechecked_at is not None:
+        began, ended = (member.rechecked_at, None) if ended is None else (began, member.attempts[-1].finished_at)
+    start, end = _time(began), now if ended is None else _time(ended)
+    return "" if start is None else duration(((end or now) - start).total_seconds())
 
 
 def _tokens(member: Delegation) -> str:

@@ -90,8 +90,11 @@ class View:
         if text is None:
             self.tick()
             return
-        if not isinstance(event, events.Finished | events.CheckFinished):
+        if not isinstance(event, events.Finished | events.CheckFinished | events.PlacesJudged):
             self._activity = text.lstrip("→ ")
+        if self._redraw and isinstance(event, events.Phase) and event.count is not None:
+            self.tick()  # many of them: the status is enough
+            return
         if text != self._last_line:
             self._last_line = text
             self.say(self._styled(event, text), exactly=isinstance(event, events.Permission))

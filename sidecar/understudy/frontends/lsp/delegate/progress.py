@@ -52,7 +52,7 @@ class Shown:
         self.token = token
         self.given = chosen_by_client
         self.delegation = delegation
-        self.began = datetime.fromisoformat(delegation.started_at).timestamp()
+        self.began = datetime.fromisoformat(delegation.rechecked_at or delegation.started_at).timestamp()
         self.open = False
         self.over = False
         """The progress has ended; may be set before it is open."""
