@@ -13,6 +13,7 @@ import type { Delegation, Event, StartParams, TextParams } from "../protocol.ts"
 import { SidecarError, toErrorInfo } from "../sidecar/connection.ts";
 import { oneLine } from "../state/formatting.ts";
 import { canReply, checkText, endMessage, isLive, isToReview } from "../state/wording.ts";
+import { askModel, beginsAgain } from "./chatModels.ts";
 import { paramsOf, understand } from "./chatRequests.ts";
 import { answerText, quoted } from "../state/modelText.ts";
 
@@ -69,7 +70,6 @@ async function ask(
   reply: ChatReply,
   signal: AbortSignal,
 ): Promise<{ readonly remember?: string }> {
-  const stream = randomUUID();
   let shown = 0;
   let text = "";
   /** Show whole lines: what begins in one piece must be escaped with what ends in the next. */
@@ -78,29 +78,24 @@ async function ask(
     reply.markdown(whole.slice(shown));
     shown = whole.length;
   };
-  const live = sidecar.on("understudy/text", (piece) => {
-    if (piece.stream !== stream) return;
-    if (piece.restart === true) {
-      reply.markdown(`\n\n*${t("The answer broke off, and begins again:")}*\n\n`); // what is shown stays
+  const add = (piece: string, restart: boolean): void => {
+    if (restart) {
+      reply.markdown(beginsAgain()); // what is shown stays
       text = "";
       shown = 0;
     }
-    text += piece.text;
+    text += piece;
     const end = text.lastIndexOf("\n") + 1;
     if (end > 0) show(end);
-  });
+  };
   reply.progress(t("Waiting for the answer…"));
-  try {
-    const result = await sidecar.request("understudy/text/run", { ...params, stream }, signal);
-    if (!result.text.startsWith(text)) text = `${text}\n\n${result.text}`;
-    else text = result.text;
-    show(text.length);
-    const facts = [result.delegator, result.model].filter((one) => one !== "").join(" · ");
-    reply.markdown(`\n\n*${quoted(facts)}*`);
-    return {};
-  } finally {
-    live.dispose();
-  }
+  const result = await askModel(sidecar, params, add, signal);
+  if (!result.text.startsWith(text)) text = `${text}\n\n${result.text}`;
+  else text = result.text;
+  show(text.length);
+  const facts = [result.delegator, result.model].filter((one) => one !== "").join(" · ");
+  reply.markdown(`\n\n*${quoted(facts)}*`);
+  return {};
 }
 
 /** Follow a delegation to its end; stopping the answer cancels it. */

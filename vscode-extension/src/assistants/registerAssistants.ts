@@ -2,6 +2,8 @@
 
 import type { App } from "../appContext.ts";
 import { DisposableStore, type Disposable } from "../base/events.ts";
+import { t } from "../base/l10n.ts";
+import { chatModels } from "./chatModels.ts";
 import { chatParticipant } from "./chatParticipant.ts";
 import { languageTools, toldErrors } from "./languageTools.ts";
 import { McpServers } from "./mcpServers.ts";
@@ -9,6 +11,7 @@ import { McpServers } from "./mcpServers.ts";
 /** As in `package.json`. */
 const PARTICIPANT = "understudy.chat";
 const MCP_PROVIDER = "understudy.mcp";
+const MODEL_VENDOR = "understudy";
 
 export function registerAssistants(app: App): Disposable {
   const disposables = new DisposableStore();
@@ -18,7 +21,24 @@ export function registerAssistants(app: App): Disposable {
   const { assistants } = app.host;
   for (const [name, tool] of languageTools(app)) add(assistants.tool(name, toldErrors(tool)));
   add(assistants.participant(PARTICIPANT, chatParticipant(app)));
+  add(assistants.models(MODEL_VENDOR, chatModels(app)));
+  disposables.add(app.host.commands.register("understudy.chat", () => openChat(app)));
   const servers = disposables.add(new McpServers(app));
   add(assistants.mcpServers(MCP_PROVIDER, servers));
   return disposables;
+}
+
+/** Open the chat with the participant, or say what it lacks: no extension is asked before there is a model. */
+async function openChat({ host }: App): Promise<void> {
+  if ((await host.assistants.hasModels()) !== true) {
+    const [add, manage] = [t("Add Delegator…"), t("Manage Language Models…")];
+    const text = t(
+      "The chat of this editor needs a language model: sign in to one, or add a delegator on a model server, which is then in its model picker.",
+    );
+    const answer = await host.windows.message("info", text, { buttons: [add, manage] });
+    if (answer === add) await host.commands.run("understudy.delegators.add");
+    if (answer === manage) await host.commands.run("workbench.action.chat.manage");
+    return;
+  }
+  await host.commands.run("workbench.action.chat.open", { query: "@understudy ", isPartialQuery: true });
 }

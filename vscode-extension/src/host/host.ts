@@ -448,6 +448,39 @@ export interface Assistants {
   ): Disposable | undefined;
   /** Answer chat messages that address the participant, which `package.json` declares. */
   participant(id: string, answer: ChatHandler): Disposable | undefined;
+  /** Offer language models to the chat, under a vendor that `package.json` declares. */
+  models(vendor: string, source: ChatModels): Disposable | undefined;
+  /** Whether the chat has any language model; undefined in an editor that cannot say. */
+  hasModels(): Promise<boolean | undefined>;
+}
+
+export interface ChatModel {
+  readonly id: string;
+  readonly name: string;
+  readonly detail: string;
+  readonly family: string;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+}
+
+export interface ChatMessage {
+  readonly role: "user" | "assistant";
+  readonly text: string;
+}
+
+export interface ChatModels {
+  /** Those that are known: listing them must not take long. */
+  models(): readonly ChatModel[];
+  readonly onDidChange: Subscribe<void>;
+  /** About how many tokens a text has. */
+  tokens(text: string): number;
+  /** Answer a conversation; `add` appends to the answer. */
+  answer(
+    model: string,
+    messages: readonly ChatMessage[],
+    add: (text: string) => void,
+    signal: AbortSignal,
+  ): Promise<void>;
 }
 
 export interface LanguageTool {

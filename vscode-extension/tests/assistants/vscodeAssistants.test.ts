@@ -1,3 +1,4 @@
+import type { ChatModels } from "../../src/host/host.ts";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 
 const MISSING = { lm: undefined, chat: undefined, McpStdioServerDefinition: undefined };
@@ -7,6 +8,15 @@ vi.mock("vscode", () => api);
 const { assistantsOf } = await import("../../src/host/vscode/assistants.ts");
 
 const TOOL = { describe: () => ({ title: "x" }), run: () => Promise.resolve("") };
+const SOURCE: ChatModels = {
+  models: () => [{ id: "a", name: "A", detail: "d", family: "f", inputTokens: 1, outputTokens: 2 }],
+  onDidChange: () => ({ dispose: () => {} }),
+  tokens: (text) => text.length,
+  answer: (model, messages, add) => {
+    add(`${model} ${JSON.stringify(messages)}`);
+    return Promise.resolve();
+  },
+};
 const lines: string[] = [];
 const assistants = assistantsOf((line) => void lines.push(line));
 const registerAll = () => [
@@ -16,6 +26,7 @@ const registerAll = () => [
     servers: () => Promise.resolve([{ label: "U", command: "/u", args: ["mcp"], cwd: "/w", version: "1" }]),
     onDidChange: () => ({ dispose: () => {} }),
   }),
+  assistants.models("understudy", SOURCE),
 ];
 
 describe("the editor's API for assistants", () => {
@@ -30,7 +41,7 @@ describe("the editor's API for assistants", () => {
     ["MCP without its type", { lm: { registerMcpServerDefinitionProvider: () => ({}) } }],
   ])("may be missing: %s", (_, parts) => {
     Object.assign(api, parts);
-    expect(registerAll()).toEqual([undefined, undefined, undefined]);
+    expect(registerAll()).toEqual([undefined, undefined, undefined, undefined]);
     expect(lines).toEqual([]);
   });
 
@@ -39,13 +50,43 @@ describe("the editor's API for assistants", () => {
       throw new Error("not contributed");
     };
     Object.assign(api, {
-      lm: { registerTool: refuse, registerMcpServerDefinitionProvider: refuse },
+      lm: {
+        registerTool: refuse,
+        registerLanguageModelChatProvider: refuse,
+        registerMcpServerDefinitionProvider: refuse,
+      },
       chat: { createChatParticipant: refuse },
       McpStdioServerDefinition: Object,
     });
-    expect(registerAll()).toEqual([undefined, undefined, undefined]);
-    expect(lines).toHaveLength(3);
+    expect(registerAll()).toEqual([undefined, undefined, undefined, undefined]);
+    expect(lines).toHaveLength(4);
   });
+
+  it("gets models that answer with text", async () => {
+    class Text {
+      readonly value: string;
+      constructor(value: string) {
+        this.value = value;
+      }
+    }
+    interface Model { id: string }
+    let provider!: {
+      provideLanguageModelChatInformation(): Model[];
+      provideLanguageModelChatResponse(...values: unknown[]): Promise<void>;
+      provideTokenCount(model: Model | undefined, text: unknown): Promise<number>;
+    };
+    const lm = { registerLanguageModelChatProvider: (_: string, given: typeof provider) => ({ dispose: () => (provider = given) }) };
+    Object.assign(api, { LanguageModelTextPart: Text, LanguageModelChatMessageRole: { User: 1, Assistant: 2 }, lm });
+    registerAll()[3]?.dispose();
+    const [model] = provider.provideLanguageModelChatInformation();
+    expect(model).toEqual({ id: "a", name: "A", detail: "d", family: "f", version: "1", maxInputTokens: 1, maxOutputTokens: 2, capabilities: {} });
+    const said: string[] = [];
+    const messages = [{ role: 1, content: [new Text("x"), { other: 1 }, new Text("y")] }, { role: 2, content: [new Text("z")] }];
+    const token = { isCancellationRequested: false, onCancellationRequested: () => {} };
+    await provider.provideLanguageModelChatResponse(model, messages, {}, { report: ({ value }: Text) => said.push(value) }, token);
+    expect(said).toEqual(['a [{"role":"user","text":"xy"},{"role":"assistant","text":"z"}]']);
+    expect(await provider.provideTokenCount(model, messages[0])).toBe(2);
+  }); // prettier-ignore
 
   it("gets the engine as a definition, with the folder to work in", async () => {
     let provider: { provideMcpServerDefinitions(): Promise<unknown[]> } | undefined;

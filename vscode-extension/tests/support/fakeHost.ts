@@ -282,11 +282,15 @@ export class FakeHost implements h.Host {
   hasAssistants = true;
   readonly tools = new Map<string, h.LanguageTool>();
   readonly mcpSources = new Map<string, Parameters<h.Assistants["mcpServers"]>[1]>();
+  readonly chatModels = new Map<string, h.ChatModels>();
   readonly participants = new Map<string, h.ChatHandler>();
   readonly assistants: h.Assistants = {
     tool: (name, tool) => this.#keep(this.tools, name, tool),
     mcpServers: (id, source) => this.#keep(this.mcpSources, id, source),
     participant: (id, answer) => this.#keep(this.participants, id, answer),
+    models: (vendor, source) => this.#keep(this.chatModels, vendor, source),
+    hasModels: () =>
+      Promise.resolve(this.chatModels.size > 0 && [...this.chatModels.values()].some((one) => one.models().length > 0)),
   };
 
   readonly commands: h.Commands = {

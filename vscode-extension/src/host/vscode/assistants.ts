@@ -29,9 +29,42 @@ interface McpTypes {
   ) => McpDefinition;
 }
 
+/** What VS Code has since 1.104. */
+interface ModelInformation {
+  readonly id: string;
+  readonly name: string;
+  readonly family: string;
+  readonly version: string;
+  readonly detail?: string;
+  readonly maxInputTokens: number;
+  readonly maxOutputTokens: number;
+  readonly capabilities: { readonly toolCalling?: boolean; readonly imageInput?: boolean };
+}
+interface ModelMessage {
+  readonly role: vscode.LanguageModelChatMessageRole;
+  readonly content: readonly unknown[];
+}
+interface ModelApi {
+  readonly registerLanguageModelChatProvider?: (
+    vendor: string,
+    provider: {
+      readonly onDidChangeLanguageModelChatInformation: (listener: () => unknown, self?: unknown) => Disposable;
+      provideLanguageModelChatInformation(): readonly ModelInformation[];
+      provideLanguageModelChatResponse(
+        model: ModelInformation,
+        messages: readonly ModelMessage[],
+        options: unknown,
+        progress: vscode.Progress<vscode.LanguageModelTextPart>,
+        token: vscode.CancellationToken,
+      ): Promise<void>;
+      provideTokenCount(model: ModelInformation, text: string | ModelMessage): Promise<number>;
+    },
+  ) => vscode.Disposable;
+}
+
 /** Parts of the API that an editor may leave out, whatever its version. */
 interface AssistantApi {
-  readonly lm?: Partial<Pick<typeof vscode.lm, "registerTool">> & McpApi;
+  readonly lm?: Partial<Pick<typeof vscode.lm, "registerTool" | "selectChatModels">> & McpApi & ModelApi;
   readonly chat?: Partial<typeof vscode.chat>;
 }
 
@@ -62,6 +95,27 @@ export function assistantsOf(log: (line: string) => void): h.Assistants {
             }),
         });
       }),
+    models: (vendor, source) =>
+      attempt("language models", () =>
+        api.lm?.registerLanguageModelChatProvider?.(vendor, {
+          onDidChangeLanguageModelChatInformation: (listener, self) =>
+            source.onDidChange(() => void listener.call(self)),
+          provideLanguageModelChatInformation: () => source.models().map(toModel),
+          provideLanguageModelChatResponse: ({ id }, messages, _, progress, token) =>
+            source.answer(
+              id,
+              messages.map(toMessage),
+              (text) => progress.report(new vscode.LanguageModelTextPart(text)),
+              toSignal(token),
+            ),
+          provideTokenCount: (_, text) =>
+            Promise.resolve(source.tokens(typeof text === "string" ? text : toMessage(text).text)),
+        }),
+      ),
+    hasModels: async () => {
+      const found = await api.lm?.selectChatModels?.();
+      return found && found.length > 0;
+    },
     participant: (id, answer) => attempt("the chat participant", () => api.chat?.createChatParticipant?.(id, toHandler(id, answer))), // prettier-ignore
   };
 }
@@ -78,6 +132,17 @@ function toTool(tool: h.LanguageTool): vscode.LanguageModelTool<unknown> {
       return new vscode.LanguageModelToolResult([new vscode.LanguageModelTextPart(text)]);
     },
   };
+}
+
+function toModel({ id, name, detail, family, inputTokens, outputTokens }: h.ChatModel): ModelInformation {
+  const limits = { maxInputTokens: inputTokens, maxOutputTokens: outputTokens };
+  return { id, name, detail, family, version: "1", ...limits, capabilities: {} };
+}
+
+function toMessage({ role, content }: ModelMessage): h.ChatMessage {
+  const texts = content.flatMap((part) => (part instanceof vscode.LanguageModelTextPart ? [part.value] : []));
+  const isUser = role === vscode.LanguageModelChatMessageRole.User;
+  return { role: isUser ? "user" : "assistant", text: texts.join("") };
 }
 
 function toHandler(id: string, answer: h.ChatHandler): vscode.ChatRequestHandler {
