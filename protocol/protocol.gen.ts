@@ -1750,7 +1750,7 @@ export interface Delegation {
   count?: Count;
   askedBy: AskedBy;
   startedAt: string;
-  /** When its checks began to run again, the last time. */
+  /** When its checks were last started again after its end. */
   recheckedAt?: string;
   finishedAt?: string;
   error?: ErrorInfo;

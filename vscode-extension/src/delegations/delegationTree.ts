@@ -18,6 +18,7 @@ import {
   isToReview,
   needsAttention,
   activityText,
+  countText,
   changesText,
   stateIcon,
   stateName,
@@ -36,6 +37,7 @@ import {
   duration,
   elapsed,
   spokenDuration,
+  timeOfDay,
   tokensText,
 } from "../state/formatting.ts";
 import type { Delegation } from "../protocol.ts";
@@ -444,7 +446,7 @@ function delegationRow(
   const place = namesFolder ? [folderName(delegation.workspace)] : [];
   // What the user has to do or to know comes first: a narrow view cuts off the end. The icon shows the state.
   const facts = live
-    ? delegation.waitingFor || delegation.state === "queued"
+    ? delegation.waitingFor || delegation.count || delegation.state === "queued"
       ? [...doing, time, ...who, ...amounts, ...place]
       : [...who, time, ...doing, ...amounts, ...place]
     : failure || conflict
@@ -502,7 +504,11 @@ function wholeReason({ message }: NonNullable<Delegation["error"]>): string {
 /** What a running delegation asks or does; empty if nothing is known. */
 function doingNow(delegation: Delegation): string[] {
   const { state, waitingFor, activity } = delegation;
-  if (waitingFor) return [oneLine(waitingFor.title, 60)];
+  if (waitingFor) {
+    const until = waitingFor.deadline === undefined ? [] : [t("until {0}", timeOfDay(waitingFor.deadline))];
+    return [oneLine(waitingFor.title, 60), ...until];
+  }
+  if (delegation.count) return [countText(delegation.count)]; // the icon shows that it is checked
   return state !== "running" || activity ? [oneLine(activityText(delegation), 60)] : [];
 }
 

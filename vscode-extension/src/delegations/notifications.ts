@@ -12,6 +12,8 @@ import { toErrorInfo, type Requester } from "../sidecar/connection.ts";
 import type { Host, StatusItem } from "../host/host.ts";
 import type { Change, Store } from "../state/store.ts";
 import {
+  answeredBy,
+  countText,
   endSeverity,
   endMessage,
   isAlways,
@@ -21,23 +23,28 @@ import {
   activityText,
   orderedOptions,
   stateName,
+  verdictName,
 } from "../state/wording.ts";
-import { joinLines, oneLine } from "../state/formatting.ts";
+import { joinLines, oneLine, shortenMiddle, timeOfDay } from "../state/formatting.ts";
 import { questionText } from "../state/questions.ts";
-import type { Delegation, PermissionRequest } from "../protocol.ts";
+import { COMPOSE_PANEL } from "../compose/composePanel.ts";
+import type { Delegation, Event, PermissionRequest } from "../protocol.ts";
 
 /** Memory key of the IDs started in this window whose result was not reported yet. */
 const STARTED_KEY = "delegations.started";
 
-/** Results that arrive within this time are reported in one message, in milliseconds. */
-const TOGETHER_MS = 1_500;
+/** Delegations that the status bar names; the tooltip has all of them. */
+const MOST_NAMED = 2;
+
+/** Results that arrive within this time are one message, in milliseconds. */
+const TOGETHER_MS = 1_000;
 
 export interface NotificationDeps {
   readonly host: Pick<Host, "windows" | "commands" | "memory" | "output">;
   readonly requester: Requester;
-  readonly store: Pick<Store, "delegations" | "delegation" | "loaded" | "read" | "onDidChange">;
+  readonly store: Pick<Store, "delegations" | "delegation" | "loaded" | "read" | "onDidChange" | "onEvents">;
   readonly inWindow: (delegation: Delegation) => boolean;
-  /** Milliseconds; for tests. */
+  /** Instead of `TOGETHER_MS`. */
   readonly togetherMs?: number;
 }
 
@@ -48,10 +55,11 @@ export class DelegationNotifications implements Disposable {
   /** Started in this window, result not reported yet. */
   readonly #started: Set<string>;
   readonly #announcing = new Set<string>();
-  /** Ended, and not reported yet. */
+  /** What a message has asked. */
+  readonly #asked = new Map<string, { readonly delegation: Delegation; readonly request: PermissionRequest }>();
+  /** Finished, and reported with what finishes at the same time. */
   #ended: Delegation[] = [];
   #reporting: NodeJS.Timeout | undefined;
-  readonly #askedRequests = new Set<string>();
   #status = "";
   #resumed = false;
 
@@ -61,6 +69,7 @@ export class DelegationNotifications implements Disposable {
     this.#item = this.#disposables.add(deps.host.windows.statusItem("understudy.running", t("Delegations"), 49));
     this.#item.hide();
     this.#disposables.add(deps.store.onDidChange((change) => this.#onChange(change)));
+    this.#disposables.add(deps.store.onEvents(({ id, events }) => this.#reportExpired(id, events)));
   }
 
   /** Report the result of a delegation started in this window; the status bar item shows that it runs. */
@@ -130,7 +139,7 @@ export class DelegationNotifications implements Disposable {
     this.#updateStatusItem();
   }
 
-  /** After a reload: forget what no longer exists; results that arrived meanwhile are reported like others. */
+  /** After a reload: report results that arrived meanwhile. */
   #resume(): void {
     for (const id of [...this.#started]) {
       if (this.#deps.store.delegation(id) === undefined) this.#started.delete(id);
@@ -144,8 +153,8 @@ export class DelegationNotifications implements Disposable {
     const request = delegation.waitingFor;
     if (request && (this.#started.has(id) || this.#deps.inWindow(delegation))) {
       const key = `${id} ${request.requestId} ${request.attempt}`;
-      if (this.#askedRequests.has(key)) return;
-      this.#askedRequests.add(key);
+      if (this.#asked.has(key)) return;
+      this.#asked.set(key, { delegation, request });
       void this.#askPermission(delegation, request).catch((error: unknown) => this.#showError(error));
     }
   }
@@ -153,49 +162,66 @@ export class DelegationNotifications implements Disposable {
   async #announce(id: string): Promise<void> {
     if (this.#announcing.has(id)) return;
     this.#announcing.add(id);
-    // Only the sidecar knows how many changes are pending.
-    const delegation = (await this.#deps.store.read(id)) ?? this.#deps.store.delegation(id);
-    if (!delegation) {
-      this.#forget(id);
-      return;
+    try {
+      // Only the sidecar knows how many changes are pending.
+      const delegation = (await this.#deps.store.read(id)) ?? this.#deps.store.delegation(id);
+      if (!this.#started.delete(id) || !delegation) return;
+      await this.#save();
+      this.#ended.push(delegation);
+      this.#reporting ??= setTimeout(() => {
+        this.#reporting = undefined;
+        void this.#reportEnded().catch((error: unknown) => this.#showError(error));
+      }, this.#deps.togetherMs ?? TOGETHER_MS);
+    } finally {
+      this.#announcing.delete(id);
     }
-    this.#ended.push(delegation);
-    this.#reporting ??= setTimeout(() => this.#report(), this.#deps.togetherMs ?? TOGETHER_MS);
   }
 
-  #report(): void {
-    this.#reporting = undefined;
-    const ended = this.#ended.splice(0);
-    for (const { id } of ended) this.#forget(id);
-    const [first, ...others] = ended;
-    if (!first) return;
-    const told = others.length === 0 ? this.#announceEnd(first) : this.#announceEnds([first, ...others]);
-    void told.catch((error: unknown) => this.#showError(error));
-  }
-
-  #forget(id: string): void {
-    this.#announcing.delete(id);
-    this.#started.delete(id);
-    void this.#save();
-  }
-
-  async #announceEnds(ended: readonly Delegation[]): Promise<void> {
+  /** One message, and none over the task that the user is writing. */
+  async #reportEnded(): Promise<void> {
     const { windows, commands } = this.#deps.host;
+    await windows.leftPanel(COMPOSE_PANEL);
+    const ended = this.#ended;
+    this.#ended = [];
+    const [first] = ended;
+    if (!first) return; // reported with those of another message
+    if (ended.length === 1) return this.#announceEnd(first);
+    const counts = new Map<string, number>();
+    for (const { verdict } of ended) {
+      const name = verdict === undefined ? t("Finished") : verdictName(verdict);
+      counts.set(name, (counts.get(name) ?? 0) + 1);
+    }
+    const levels = ended.map(({ verdict }) => endSeverity(verdict));
+    const level = (["error", "warning"] as const).find((one) => levels.includes(one)) ?? "info";
+    const named = [...counts].map(([name, count]) => `${count} × ${name}`).join(", ");
     const toReview = ended.filter(isToReview);
-    const failed = ended.filter(isFailure).length;
-    const facts = [
-      ...(toReview.length > 0 ? [t("{0} to review", toReview.length)] : []),
-      ...(failed > 0 ? [t("{0} failed", failed)] : []),
-    ];
-    const said = t("{0} delegations finished", ended.length);
     const [review, show] = [t("Review"), t("Show Delegations")];
-    const answer = await windows.message(
-      failed > 0 ? "warning" : "info",
-      facts.length > 0 ? `${said}: ${facts.join(", ")}.` : `${said}.`,
-      { buttons: toReview.length > 0 ? [review, show] : [show] },
-    );
+    const text = t("{0} delegations finished: {1}.", ended.length, named);
+    const answer = await windows.message(level, text, { buttons: toReview.length > 0 ? [review, show] : [show] });
     if (answer === review) await commands.run("understudy.review.open", toReview[0]?.id);
     if (answer === show) await commands.run("understudy.delegations.focus");
+  }
+
+  /** Say what happened to a question that a message asked, and that no one answered in time. */
+  #reportExpired(id: string, events: readonly Event[]): void {
+    for (const event of events) {
+      if (event.type !== "permission_answered" || event.by !== "deadline") continue;
+      const asked = this.#asked.get(`${id} ${event.requestId} ${event.attempt}`);
+      if (!asked) continue;
+      const { request, delegation } = asked;
+      const title = request.options.find((option) => option.id === event.option)?.title ?? event.option;
+      const show = t("Open Transcript");
+      const text = t(
+        "“{0}” asked: {1}. The answer is “{2}”, {3}.",
+        shortenMiddle(delegation.title, 60),
+        oneLine(request.title),
+        title,
+        answeredBy(event.by),
+      );
+      void this.#deps.host.windows.message("warning", text, { buttons: [show] }).then(async (answer) => {
+        if (answer === show) await this.#deps.host.commands.run("understudy.delegations.open", id);
+      });
+    }
   }
 
   async #announceEnd(delegation: Delegation): Promise<void> {
@@ -261,10 +287,16 @@ export class DelegationNotifications implements Disposable {
       this.#status = "";
       return;
     }
-    const words = first.waitingFor
-      ? t("{0} asks: {1}", first.delegator, oneLine(first.waitingFor.title, 40))
-      : `${oneLine(first.title, 40)} · ${oneLine(activityText(first), 40)}`;
-    const more = live.length > 1 ? ` ${t("(and {0} more)", live.length - 1)}` : "";
+    const atWork = live.filter((one) => one !== first && (one.state === "running" || one.state === "checking"));
+    const named = first.waitingFor ? [first] : [first, ...atWork].slice(0, MOST_NAMED);
+    const words = named
+      .map((one) =>
+        one.waitingFor
+          ? questionLine(one, one.waitingFor)
+          : `${shortenMiddle(one.title, named.length > 1 ? 24 : 40)} · ${oneLine(one.count ? countText(one.count) : activityText(one), 48)}`,
+      )
+      .join(" | ");
+    const more = live.length > named.length ? ` ${t("(and {0} more)", live.length - named.length)}` : "";
     const icon = first.waitingFor ? "$(comment-discussion)" : "$(robot)";
     const content = {
       text: `${icon} ${escapeMarkup(words)}${more}`,
@@ -292,6 +324,12 @@ export class DelegationNotifications implements Disposable {
     this.#deps.host.output.error(message);
     void this.#deps.host.windows.message("error", hint ? `${message} ${hint}` : message);
   }
+}
+
+/** What is asked, by whom and until when, for the status bar. */
+function questionLine({ delegator }: Delegation, { title, deadline }: PermissionRequest): string {
+  const asked = t("{0} asks: {1}", delegator, oneLine(title, 40));
+  return deadline === undefined ? asked : `${asked} (${t("until {0}", timeOfDay(deadline))})`;
 }
 
 function tooltipLine(delegation: Delegation): string {

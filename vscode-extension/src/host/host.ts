@@ -207,6 +207,8 @@ export interface Windows {
     text: string,
     options?: { readonly buttons?: readonly string[]; readonly modal?: boolean; readonly detail?: string },
   ): Promise<string | undefined>;
+  /** Show a text in the status bar for a few seconds. */
+  flash(text: string): void;
   /** Show progress with a title. `cancellable` adds a button that aborts `signal`. */
   progress<T>(
     options: { readonly title: string; readonly where: "notification" | "status"; readonly cancellable?: boolean },
@@ -218,6 +220,8 @@ export interface Windows {
   panel(type: string, title: string, html: string): Panel;
   /** Called with each panel of an earlier window, and what its page had stored; `start` shows the page again. */
   restorePanels(type: string, restore: (state: unknown, start: (html: string) => Panel) => void): Disposable;
+  /** Resolves when the active tab is not a panel of this type: at once if there is no such panel. */
+  leftPanel(type: string): Promise<void>;
   /** Let the user choose files on disk; none if they cancel. `folder` is shown first. */
   pickFiles(title: string, folder?: string): Promise<readonly string[]>;
   focusView(viewId: string): Promise<void>;

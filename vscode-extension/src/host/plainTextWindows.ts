@@ -56,6 +56,7 @@ export function plainTextWindows(windows: Windows): Windows {
       });
       return pressed === undefined ? undefined : options.buttons?.[buttons.indexOf(pressed)];
     },
+    flash: (text) => windows.flash(escapeMarkup(text)),
     progress: (options, task) =>
       windows.progress({ ...options, title: escapeMarkup(options.title) }, (progress) =>
         task({

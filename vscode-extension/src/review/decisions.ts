@@ -99,6 +99,11 @@ export class Decisions {
 
   async #reportAccepted(id: string, count: number, token: string, unsaved: string): Promise<void> {
     const { host } = this.#deps;
+    if (unsaved === "") {
+      // The review shows it, with its own button to undo.
+      host.windows.flash(acceptedText(count));
+      return;
+    }
     const undo = t("Undo");
     // After each single change, these would be in the way: they are also in the menu of the view.
     const buttons = count > 1 ? [...afterAccept().keys(), undo] : [undo];

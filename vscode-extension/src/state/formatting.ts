@@ -3,12 +3,23 @@
 import { t } from "../base/l10n.ts";
 import type { Delegation, ErrorInfo, LedgerTotals } from "../protocol.ts";
 
-/** Milliseconds from start to end, or to `now`; only of the checks if they ran again. */
+/**
+ * Milliseconds from start to end, or to `now`. Checks that run again count from their own start, and not in the time of
+ * the delegation.
+ */
 export function elapsed(
-  { startedAt, recheckedAt = startedAt, finishedAt }: Pick<Delegation, "startedAt" | "recheckedAt" | "finishedAt">,
+  {
+    startedAt,
+    finishedAt,
+    recheckedAt,
+    attempts,
+  }: Pick<Delegation, "startedAt" | "finishedAt" | "recheckedAt"> & Partial<Pick<Delegation, "attempts">>,
   now: number,
 ): number {
-  return Math.max(0, (finishedAt === undefined ? now : Date.parse(finishedAt)) - Date.parse(recheckedAt));
+  const isLive = finishedAt === undefined;
+  const start = isLive ? (recheckedAt ?? startedAt) : startedAt;
+  const own = recheckedAt === undefined ? undefined : attempts?.at(-1)?.finishedAt;
+  return Math.max(0, (isLive ? now : Date.parse(own ?? finishedAt)) - Date.parse(start));
 }
 
 /** `0:42`, `12:03`, `1:02:03`. */

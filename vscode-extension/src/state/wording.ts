@@ -8,6 +8,7 @@ import {
   type BaseComparison,
   type ChangedTest,
   type CheckResult,
+  type Count,
   type Delegation,
   type DelegatorEntry,
   type ErrorInfo,
@@ -41,10 +42,27 @@ export function stateName(delegation: Pick<Delegation, "state" | "verdict" | "re
   }
 }
 
+/** How far a long step is: `tried 4 of 40 small changes, about 30 s left`. */
+export function countText({ of, done, total, run = "", secondsLeft }: Count): string {
+  const [now, all] = [done.toLocaleString(), total.toLocaleString()];
+  const text = {
+    tests: t("ran {0} of {1} tests", now, all),
+    small_changes: t("tried {0} of {1} small changes", now, all),
+    places: t("undoing {0} of {1} places", now, all),
+  }[of];
+  const named = run === "" ? text : `${text} (${run})`;
+  if (secondsLeft === undefined) return named;
+  return secondsLeft < 90
+    ? t("{0}, about {1} s left", named, Math.round(secondsLeft))
+    : t("{0}, about {1} min left", named, Math.round(secondsLeft / 60));
+}
+
 /** The current activity, with the state if the activity does not say it. */
-export function activityText(delegation: Pick<Delegation, "state" | "verdict" | "rescueRef" | "activity">): string {
+export function activityText(
+  delegation: Pick<Delegation, "state" | "verdict" | "rescueRef" | "activity" | "count">,
+): string {
   const state = stateName(delegation);
-  const activity = (delegation.activity ?? "").trim();
+  const activity = delegation.count ? countText(delegation.count) : (delegation.activity ?? "").trim();
   if (activity === "") return state;
   const said = activity.charAt(0).toUpperCase() + activity.slice(1);
   if (delegation.state === "running") return said;
@@ -317,6 +335,24 @@ export function rememberedAnswer(
     option,
     title: rule.kind === "edit" ? t("Always Allow Edits of {0}", file) : t("Always Allow Reading {0}", file),
   };
+}
+
+/** How a question got its answer. */
+export function answeredBy(by: string): string {
+  switch (by) {
+    case "deadline":
+      return t("because no one answered in time");
+    case "withdrawn": // english: allow withdrawn - a wire value
+      return t("the agent cancelled the question");
+    case "policy":
+      return t("answered by a rule");
+    case "cli":
+      return t("answered in a terminal");
+    case "lsp":
+      return t("answered in an editor");
+    default:
+      return t("answered by {0}", by);
+  }
 }
 
 /** Whether it also applies to later requests. */

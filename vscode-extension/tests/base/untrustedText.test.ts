@@ -133,6 +133,7 @@ function window(delegation: Delegation) {
     delegation: () => delegation,
     read: () => Promise.resolve(delegation),
     onDidChange: changed.subscribe,
+    onEvents: new Emitter<{ id: string; events: readonly Event[] }>().subscribe,
   };
   const peer = new GoldenSidecar().answer("understudy/delegations/answer", {});
   const notifications = new DelegationNotifications({ host, requester: peer, store, inWindow: () => true });

@@ -47,6 +47,8 @@ function waiting(id: string, change: Partial<Delegation> = {}): Delegation {
 class HandStore {
   readonly changed = new Emitter<Change>();
   readonly onDidChange = this.changed.subscribe;
+  readonly happened = new Emitter<{ id: string; events: readonly Event[] }>();
+  readonly onEvents = this.happened.subscribe;
   readonly reads: string[] = [];
   hasMore = false;
   loaded = true;
@@ -219,9 +221,10 @@ describe("the Delegations view", () => {
       one("m", { verdict: "no_changes", review: { pending: 0, accepted: 0, rejected: 0 }, dismissed: true }),
       one("x", { rescueRef: "refs/rescue/x" }),
     ]);
+    const until = formatting.timeOfDay("2026-11-21T00:55:12.345Z");
     expect(draw(rows)).toEqual([
       "Now | 6 · 4 needing attention |  | group attention",
-      "  Tests for gr…wrapping.py | Run a command · 5:00 · ghostwriter | bell-dot | delegation waiting",
+      `  Tests for gr…wrapping.py | Run a command · until ${until} · 5:00 · ghostwriter | bell-dot | delegation waiting`,
       "  Tests f…ing.py | No changes · ghostwriter · 4 min ago | circle-slash | delegation done tree changes failure",
       "  Tests…ng.py | Failed · exit code 3 · ghostwriter · 4 min ago | error | delegation done tree changes failure",
       "  Tests for…apping.py | Conflict · ghostwriter · 1 change · 4 min ago | verified-filled | delegation review tree changes",
@@ -302,6 +305,25 @@ describe("the Delegations view", () => {
     expect(rows.row(delegationRowId("o"))?.description).not.toContain("tested");
   });
 
+  it("begins with what is counted, and with a question and its deadline", () => {
+    const count = { of: "tests", done: 412, total: 1_300, run: "without the result", secondsLeft: 200 } as const;
+    const { rows } = view([live("c", { state: "checking", activity: "x", count }), waiting("w")]);
+    expect(rows.row(delegationRowId("c"))).toMatchObject({
+      description: "ran 412 of 1,300 tests (without the result), about 3 min left · 5:00 · ghostwriter",
+      spoken: expect.stringContaining("Checking, 5 minutes, ran 412 of 1,300 tests") as string,
+    });
+    const until = formatting.timeOfDay("2026-11-21T00:55:12.345Z");
+    expect(rows.row(delegationRowId("w"))?.description).toBe(`Run a command · until ${until} · 5:00 · ghostwriter`);
+  });
+
+  it("counts checks that run again from their own start, and not in the time of the delegation", () => {
+    const times = { startedAt: "2026-11-21T00:45:12.345Z", recheckedAt: "2026-11-21T00:50:10.345Z" };
+    const attempts = [{ ...DONE.attempts[0]!, finishedAt: "2026-11-21T00:46:12.345Z" }];
+    expect(formatting.elapsed(live("a", { ...times, attempts }), NOW)).toBe(2_000);
+    const again = one("a", { ...times, attempts, finishedAt: "2026-11-21T00:50:30.345Z" });
+    expect(formatting.elapsed(again, NOW)).toBe(60_000);
+  });
+
   it("shortens a long title, never the verdict after it", () => {
     const { rows } = view([one("d", { title: "Reply: Say what the one hundred and one means. (2 files)" })]);
     expect(rows.row(delegationRowId("d"))).toMatchObject({
@@ -319,9 +341,10 @@ describe("the Delegations view", () => {
     expect(rows.row(delegationRowId("r"))?.spoken).toBe(
       "Tests for greeting/wrapping.py, Running, 5 minutes, Writing tests, ghostwriter",
     );
+    const until = formatting.timeOfDay("2026-11-21T00:55:12.345Z");
     const asking = view([waiting("w")]).rows.row(delegationRowId("w"));
     expect(asking?.spoken).toBe(
-      "Tests for greeting/wrapping.py, Waiting for you, 5 minutes, Run a command, ghostwriter",
+      `Tests for greeting/wrapping.py, Waiting for you, 5 minutes, Run a command, until ${until}, ghostwriter`,
     );
     expect(rows.row("group:review")?.spoken).toBe("To Review, 1 delegation");
     expect(rows.parent(delegationRowId("d"))).toBe("group:review");
@@ -577,10 +600,14 @@ describe("wording", () => {
   });
 });
 
-describe("notifications", () => {
-  /** Results are reported a turn later, with those that arrive meanwhile. */
-  const reported = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 20));
+/** Wait for messages: results that arrive together are one. */
+async function reported(host: FakeHost, many = 1): Promise<void> {
+  for (let times = 0; times < 50 && (many === 0 ? times < 3 : host.messages.length < many); times += 1) {
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+}
 
+describe("notifications", () => {
   function runs(all: readonly Delegation[], inWindow = true) {
     const host = new FakeHost();
     const store = new HandStore(all);
@@ -605,12 +632,12 @@ describe("notifications", () => {
     expect(host.messages).toEqual([]);
     host.buttons.push("Review");
     store.put(one("a"));
-    await reported();
+    await reported(host);
     expect(store.reads).toContain("a"); // the number of pending changes is read again
     expect(host.messages).toEqual([{ level: "info", text: words.endMessage(DONE) }]);
     expect(host.ran).toContainEqual({ id: "understudy.review.open", values: ["a"] });
     store.put(one("a"));
-    await reported();
+    await settled();
     expect(host.messages).toHaveLength(1);
     told.dispose();
   });
@@ -631,7 +658,7 @@ describe("notifications", () => {
       await told.started("a");
       host.buttons.push(button);
       store.put(one("a", { verdict: "failed", review: { pending, accepted: 0, rejected: 0 } }));
-      await reported();
+      await reported(host);
       expect(host.ran).toEqual([{ id: command, values: ["a"] }]);
       told.dispose();
     }
@@ -646,23 +673,60 @@ describe("notifications", () => {
     store.put(one("b", { verdict: "failed", error: { kind: "tool_crashed", message: "It broke.", hint: "Look." } }));
     const after = made();
     store.tell({ delegationList: true });
-    await reported();
+    await reported(host);
     expect(host.messages).toMatchObject([
       { level: "error", text: expect.stringContaining("It broke. Look.") as string },
     ]);
     after.dispose();
   });
 
-  it("combine results that arrive together into one message", async () => {
-    const over = { pending: 0, accepted: 0, rejected: 0 };
-    const { host, store, made } = runs([live("a"), live("b"), live("c")]);
+  it("combine many results into one", async () => {
+    const ids = ["a", "b", "c", "d", "e"];
+    const { host, store, made } = runs(ids.map((id) => one(id)));
+    await host.memory.set("delegations.started", ids);
     const told = made();
-    for (const id of ["a", "b", "c"]) await told.started(id);
-    host.buttons.push("Review");
-    store.put(one("a"), one("b", { verdict: "failed", review: over }), one("c", { review: over }));
-    await reported();
-    expect(host.messages).toEqual([{ level: "warning", text: "3 delegations finished: 1 to review, 1 failed." }]);
-    expect(host.ran).toEqual([{ id: "understudy.review.open", values: ["a"] }]);
+    store.tell({ delegationList: true });
+    await settled();
+    await reported(host);
+    expect(host.messages).toEqual([{ level: "info", text: "5 delegations finished: 5 × Verified." }]);
+    told.dispose();
+  });
+
+  it("wait until the user has left the tab of a new delegation", async () => {
+    const { host, store, made } = runs([live("a"), live("b")]);
+    const told = made();
+    let leave = (): void => {};
+    host.panelLeft = new Promise((resolve) => (leave = resolve));
+    await told.started("a");
+    await told.started("b");
+    store.put(one("a"));
+    await reported(host, 0);
+    store.put(one("b", { verdict: "failed" }));
+    await reported(host, 0);
+    expect(host.messages).toEqual([]);
+    leave();
+    await reported(host);
+    expect(host.messages).toEqual([{ level: "error", text: "2 delegations finished: 1 × Verified, 1 × Failed." }]);
+    told.dispose();
+  });
+
+  it("say what happened to a question that no one answered", async () => {
+    const { host, store, made } = runs([waiting("a")]);
+    const told = made();
+    store.tell({ delegationList: true });
+    await settled();
+    const { attempt, requestId } = waiting("a").waitingFor!;
+    const answered = { type: "permission_answered", seq: 9, at: "", attempt, requestId, option: "r" } as const;
+    store.happened.fire({ id: "a", events: [{ ...answered, by: "lsp" }] });
+    store.happened.fire({ id: "b", events: [{ ...answered, by: "deadline" }] });
+    expect(host.messages).toHaveLength(1);
+    host.buttons.push("Open Transcript");
+    store.happened.fire({ id: "a", events: [{ ...answered, by: "deadline" }] });
+    await settled();
+    expect(host.messages.at(-1)?.text).toBe(
+      "“Tests for greeting/wrapping.py” asked: Run a command. The answer is “Reject”, because no one answered in time.",
+    );
+    expect(host.ran).toEqual([{ id: "understudy.delegations.open", values: ["a"] }]);
     told.dispose();
   });
 
@@ -776,12 +840,22 @@ describe("notifications", () => {
     const told = made();
     store.tell({ delegationList: true });
     expect(host.statuses.at(-1)).toMatchObject({
-      text: "$(robot) Tests for greeting/wrapping.py · Writing tests (and 1 more)",
+      text: "$(robot) Tests for gr…wrapping.py · Writing tests | Tests for gr…wrapping.py · Writing tests",
       command: "understudy.delegations.focus",
-      spoken: "Delegations: Tests for greeting/wrapping.py · Writing tests (and 1 more)",
+      spoken: "Delegations: Tests for gr…wrapping.py · Writing tests | Tests for gr…wrapping.py · Writing tests",
     });
     store.put(live("a", { activity: "Reading" }));
-    expect(host.statuses.at(-1)?.spoken).toBe("Delegations: Tests for greeting/wrapping.py · Reading (and 1 more)");
+    expect(host.statuses.at(-1)?.spoken).toBe(
+      "Delegations: Tests for gr…wrapping.py · Reading | Tests for gr…wrapping.py · Writing tests",
+    );
+    const count = { of: "small_changes", done: 4, total: 40, secondsLeft: 30 } as const;
+    store.put(live("a", { state: "checking", count }), live("c"));
+    expect(host.statuses.at(-1)?.text).toBe(
+      "$(robot) Tests for gr…wrapping.py · Writing tests | " +
+        "Tests for gr…wrapping.py · tried 4 of 40 small changes, about 30 s left (and 1 more)",
+    );
+    expect(host.statuses.at(-1)?.tooltip).toContain("Checking: tried 4 of 40 small changes, about 30 s left");
+    store.put(one("c"), live("a", { activity: "Reading" }));
     expect(host.statuses.at(-1)?.tooltip).toContain("command:understudy.delegations.cancel?%5B%22a%22%5D");
     // The one that runs, not one that waits in the queue before it.
     store.put(live("a", { state: "queued", activity: "Queued, position 1", title: "Later" }));

@@ -55,6 +55,10 @@ export class FakeHost implements h.Host {
   readonly answers: Answer[] = [];
   /** Buttons of messages to press, in order; when empty, messages are dismissed. */
   readonly buttons: string[] = [];
+  /** What the status bar showed for a few seconds. */
+  readonly flashes: string[] = [];
+  /** Resolves when no panel hides what is behind a message. */
+  panelLeft: Promise<void> = Promise.resolve();
   readonly messages: { level: string; text: string; detail?: string }[] = [];
   /** Every quick pick as it was when it was answered. */
   readonly shown: Shown[] = [];
@@ -179,6 +183,7 @@ export class FakeHost implements h.Host {
       if (next !== undefined) this.buttons.shift();
       return Promise.resolve(next);
     },
+    flash: (text) => void this.flashes.push(text),
     progress: async (options, task) => {
       const controller = new AbortController();
       const shown = { title: options.title, reports: [] as string[], cancel: () => controller.abort(), over: false };
@@ -197,6 +202,7 @@ export class FakeHost implements h.Host {
       this.restorers.set(type, (state) => restore(state, (html) => this.#panel(type, "", html)));
       return { dispose: () => void this.restorers.delete(type) };
     },
+    leftPanel: () => this.panelLeft,
     focusView: () => Promise.resolve(),
     pickFiles: () => Promise.resolve(this.pickedFiles),
     runInTerminal: (_title, line) => void this.terminalLines.push(line),

@@ -362,8 +362,6 @@ class Delegation(Wire, kw_only=True):
     rechecked_at: str | None = None
     """When its checks were last started again after its end."""
     finished_at: str | None = None
-    rechecked_at: str | None = None
-    """When its checks began to run again, the last time."""
     error: ErrorInfo | None = None
     group_id: str | None = None
     after: list[str] = msgspec.field(default_factory=list)

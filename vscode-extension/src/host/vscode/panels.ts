@@ -21,6 +21,28 @@ export function restorePanels(type: string, restore: Parameters<h.Windows["resto
   });
 }
 
+/** Whether the active tab is a panel of a type: VS Code puts its own prefix before it. */
+function isActive(type: string): boolean {
+  const input = vscode.window.tabGroups.activeTabGroup.activeTab?.input;
+  return input instanceof vscode.TabInputWebview && input.viewType.endsWith(type);
+}
+
+export function leftPanel(type: string): Promise<void> {
+  return new Promise((resolve) => {
+    if (!isActive(type)) {
+      resolve();
+      return;
+    }
+    const { tabGroups } = vscode.window;
+    const look = (): void => {
+      if (isActive(type)) return;
+      watching.dispose();
+      resolve();
+    };
+    const watching = vscode.Disposable.from(tabGroups.onDidChangeTabs(look), tabGroups.onDidChangeTabGroups(look));
+  });
+}
+
 function start(panel: vscode.WebviewPanel, html: string): h.Panel {
   const messages = new Emitter<unknown>();
   const closed = new Emitter<void>();

@@ -6,7 +6,9 @@ import { DisposableStore, Emitter } from "../../base/events.ts";
 import { toErrorInfo } from "../../sidecar/connection.ts";
 import type * as h from "../host.ts";
 import { toMarkdown, toColor } from "./convert.ts";
-import { openPanel, restorePanels } from "./panels.ts";
+import { leftPanel, openPanel, restorePanels } from "./panels.ts";
+
+const FLASH_MS = 8_000;
 
 export function windowsOf(disposables: DisposableStore): h.Windows {
   return {
@@ -23,6 +25,7 @@ export function windowsOf(disposables: DisposableStore): h.Windows {
       const detail = options.detail === undefined ? {} : { detail: options.detail };
       return show(text, { modal: options.modal ?? false, ...detail }, ...(options.buttons ?? []));
     },
+    flash: (text) => void vscode.window.setStatusBarMessage(text, FLASH_MS),
     progress: async (options, task) =>
       vscode.window.withProgress(
         {
@@ -64,6 +67,7 @@ export function windowsOf(disposables: DisposableStore): h.Windows {
       };
     },
     panel: openPanel,
+    leftPanel,
     restorePanels: (type, restore) => disposables.add(restorePanels(type, restore)),
     pickFiles: async (title, folder) => {
       const defaultUri = folder === undefined ? {} : { defaultUri: vscode.Uri.parse(folder) };
