@@ -29,12 +29,12 @@ describe("a machine without a sidecar", () => {
       await vs.menu("Delegate Tests for This File");
       await vs.notification(/ghostwriter.*Verified/).waitFor();
       await vs.notificationAction(/ghostwriter.*Verified/, "Review");
-      await vs.bar("Change 1 of 1").waitFor();
+      await vs.codeLens(/Accept \(/).waitFor(); // one new file: it is no diff
       // A reply to an agent without a model would have no effect.
       const items = (await vs.rowMenuItems("Review", "Verified")).join();
       assert.match(items, /Retry with…/);
       assert.doesNotMatch(items, /Send Back/);
-      await vs.barAction("Change 1 of 1", "Accept");
+      await vs.codeLens(/Accept \(/).click();
       await until(() => vs.world.git("status", "--short").includes("?? tests/test_prices_"), "the tests are there");
       await vs.shot("4 first job");
     }).call(this);

@@ -127,6 +127,12 @@ describe("reviewing every kind of change", () => {
         await verdict.waitFor();
         for (const word of ["Accept All", "Send Back…", "Evidence"]) await verdict.getByText(word).first().waitFor();
         await vs.shotInThemes("1 narrow");
+        // Collapsed bars come back, and nothing else opens.
+        const first = vs.bar("Change 1 of 2");
+        await vs.barAction("Change 1 of 2", "Collapse");
+        await first.waitFor({ state: "hidden" });
+        await vs.pressUntil(vs.barSigns().first(), first);
+        assert.equal(await vs.view("Comments").isVisible(), false);
         await vs.barAction("Change 1 of 2", "Reject");
         await until(() => vs.world.understudy("show", id).review.rejected === 1, "the deletion is rejected");
         await vs.page.keyboard.press("Alt+F5");
@@ -134,7 +140,8 @@ describe("reviewing every kind of change", () => {
         await vs.shot("2 decided");
 
         // A comment on a line goes along.
-        await vs.command("Comments: Add Comment on Current Selection");
+        await vs.page.locator(".editor-instance .view-line", { hasText: "def test_new" }).last().hover();
+        await vs.page.locator(".editor-instance .comment-range-glyph.line-hover").last().click();
         await vs.type("Test what it returns.");
         await vs.page.locator(".review-widget .form-actions").getByText("Add Comment").click();
         await vs.bar("Test what it returns.").waitFor();

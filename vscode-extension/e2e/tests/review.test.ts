@@ -147,17 +147,13 @@ describe("review", () => {
     "shows the evidence",
     inCode({ delegators: ["liar"], file: MINE }, async (vs) => {
       await vs.statusItem("Understudy").waitFor();
-      await reviewing(vs, "liar", "Unverified");
+      await reviewing(vs, "liar", "Unverified", false);
       await vs.waitForRow(VIEW, "executes the code under test");
-      await vs.bar("executes the code under test").waitFor();
-      // The bar of the change says only what differs.
-      assert.doesNotMatch(await vs.bar("Change 1 of 1").innerText(), /under test/);
+      // One new file is no diff, and has lenses.
+      await vs.codeLens("executes the code under test").waitFor();
+      await vs.codeLens(/Accept \(/).waitFor();
+      assert.equal(await vs.page.locator(".monaco-diff-editor").count(), 0);
       await vs.shot("1 reservation");
-      // Collapsed bars come back, and nothing else opens.
-      await vs.barAction("executes the code under test", "Collapse");
-      await vs.bar("executes the code under test").waitFor({ state: "hidden" });
-      await vs.pressUntil(vs.barSigns().first(), vs.bar("executes the code under test"));
-      assert.equal(await vs.view("Comments").isVisible(), false);
       await vs.pressUntil(vs.row(VIEW, "Unverified"), vs.webview().locator("h1", { hasText: "Unverified" }));
       await vs.shotInThemes("2 evidence");
     }),

@@ -362,7 +362,7 @@ export interface Lens {
 }
 
 export interface Thread extends Disposable {
-  /** `note` is shown below the label and its buttons. Without a range, the bar is above the first line. */
+  /** `note` is shown below the label and its buttons. Without a range, as when it was made, the bar is above the first line. */
   set(content: {
     readonly label: string;
     readonly note: string;
@@ -425,7 +425,7 @@ export interface ReviewEditors {
    * An action bar below a range of a document, which the user can collapse. It is a comment thread that does not open
    * the Comments view. Menus match `commentThread == <context>`; their commands receive `id` as their first argument.
    */
-  thread(id: string, uri: string): Thread;
+  thread(id: string, uri: string, range: Range | undefined): Thread;
   /** Grey lines of the visible documents of a scheme. */
   grey(
     scheme: string,

@@ -100,6 +100,12 @@ function splitLines(text: string): string[] {
   return text.match(/[^\n]*\n|[^\n]+$/gu) ?? [];
 }
 
+/** The new text file that is all of a result: there is nothing to compare it with. */
+export function onlyNewFile(files: readonly FileDiff[]): FileDiff | undefined {
+  const [only, ...others] = files;
+  return others.length === 0 && only?.status === "added" && !only.binary ? only : undefined;
+}
+
 /** The pending changes of which every place is tested, as a decision names them. */
 export function verifiedChanges(files: readonly FileDiff[]): readonly { path: string; hunk: string }[] {
   return files.flatMap(({ path, hunks }) =>

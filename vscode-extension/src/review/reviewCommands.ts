@@ -22,6 +22,7 @@ import { isEditable } from "./resultFiles.ts";
 import { undoChoices, undoTokenId } from "./undoChoices.ts";
 import {
   hunkAt,
+  onlyNewFile,
   isPending,
   linesOf,
   parseRowId,
@@ -698,9 +699,16 @@ class ReviewCommands implements Disposable {
     await tree.reveal(`hunk:${hunkRef.id}:${hunkRef.file.path}:${hunkRef.hunk.id}`).catch(() => {});
   }
 
-  /** Show the tab of a review. Files that an edit added or removed need another tab, which replaces it. */
+  /** Show the tab of a review; a new file that is all of it is shown as it is. Files that an edit added or removed need another tab, which replaces it. */
   async #showReview(result: OpenResult, at?: { pair: DiffPair; range?: Range }): Promise<void> {
     const { host } = this.#deps;
+    const only = onlyNewFile(result.files);
+    if (only) {
+      const range = at?.range ? { range: at.range } : {};
+      await host.documents.show(documentUri(result.id, only), { preview: false, ...range });
+      this.#deps.visited();
+      return;
+    }
     const pairs = result.files.map((file) => diffPair(result.id, file));
     const id = `${result.id}/${createHash("sha256").update(JSON.stringify(pairs)).digest("hex").slice(0, 16)}`;
     const opened = host.memory.get(TAB_KEY, "") === id;

@@ -1,6 +1,6 @@
 /**
  * A review in the editor: actions at each change. Diff editors show code lenses only if `diffEditor.codeLens` is on;
- * otherwise an action bar is shown at each change.
+ * otherwise an action bar is shown at each change. A result that is one new file is not shown as a diff.
  */
 
 import { DisposableStore, Emitter, type Disposable } from "../base/events.ts";
@@ -11,7 +11,7 @@ import type { Requester } from "../sidecar/connection.ts";
 import type { Store } from "../state/store.ts";
 import type { Delegation, FileDiff, Hunk, Range } from "../protocol.ts";
 import type { OpenResult, OpenResults } from "./openResults.ts";
-import { hunkRow, isPending, linesOf, verifiedChanges, type HunkRef } from "./hunks.ts";
+import { hunkRow, isPending, linesOf, onlyNewFile, verifiedChanges, type HunkRef } from "./hunks.ts";
 import { displayPath, shortenMiddle, toSentence } from "../state/formatting.ts";
 import { BASE, EMPTY, EVIDENCE, parseReviewUri, RESULT, reviewUri } from "./reviewUris.ts";
 import {
@@ -28,8 +28,9 @@ import {
   wholeFile,
 } from "./reviewWording.ts";
 
-/** With this setting, diffs show code lenses. */
+/** With these settings, diffs and other editors show code lenses. */
 export const LENS_SETTING = "diffEditor.codeLens";
+const EDITOR_LENS_SETTING = "editor.codeLens";
 
 /** The bar of a hunk with at least this many lines more is above it: the user sees it without scrolling. */
 const LONG_HUNK_LINES = 20;
@@ -90,7 +91,7 @@ export class ReviewEditor implements Disposable {
       this.#showBar(id, uri, content);
     };
     const { current } = openResults;
-    if (current && !this.#lensesEnabled()) {
+    if (current && !this.#lensesEnabled(current)) {
       const all = current.hunks;
       const hunks = hunksOf(current);
       const shown = all.filter(({ file, hunk }) => !file.binary && hunk.state !== "superseded");
@@ -157,19 +158,6 @@ export class ReviewEditor implements Disposable {
     if (!current || !file) return [];
     const delegation = store.delegation(current.id);
     const found: Lens[] = [];
-    const first = current.files.find(({ binary }) => !binary);
-    if (delegation && file === first) {
-      const range = lineRange(0);
-      const lens = (title: string, command: string): void =>
-        void found.push({ range, command: { id: `understudy.review.${command}`, title, arguments: [current.id] } });
-      const [word = "", ...facts] = headline(delegation, Date.now());
-      lens(escapeMarkup([word, ...facts, ...verdictReasons(delegation)].join(" · ")), "evidence");
-      const pending = hunksOf(current).filter(isPending).length;
-      const verified = verifiedChanges(current.files).length;
-      if (verified > 0 && verified < pending) lens(t("Accept All Verified"), "acceptVerified");
-      if (pending > 0) lens(t("Accept All"), "acceptAll");
-      if (pending > 0) lens(t("Reject All…"), "rejectAll");
-    }
     const keys = this.#keys;
     const all = hunksOf(current);
     for (const hunk of file.hunks) {
@@ -191,6 +179,22 @@ export class ReviewEditor implements Disposable {
         lens(`$(${hunkLabel(hunk).icon}) ${escapeMarkup(decisionWithReason(hunk, all))}`, "show");
         if (hunk.state === "rejected") lens(t("Accept Anyway"), "acceptHunk");
         if (hunk.state === "rejected" || hunk.undoToken !== undefined) lens(t("Undo"), "undoChange");
+      }
+    }
+    const first = current.files.find(({ binary }) => !binary);
+    if (delegation && file === first) {
+      // After those of a change at the first line: the end of a long line is cut off.
+      const range = lineRange(0);
+      const lens = (title: string, command: string): void =>
+        void found.push({ range, command: { id: `understudy.review.${command}`, title, arguments: [current.id] } });
+      const [word = "", ...facts] = headline(delegation, Date.now());
+      lens(escapeMarkup([word, ...facts, ...verdictReasons(delegation)].join(" · ")), "evidence");
+      const pending = hunksOf(current).filter(isPending).length;
+      const verified = verifiedChanges(current.files).length;
+      if (verified > 0 && verified < pending) lens(t("Accept All Verified"), "acceptVerified");
+      if (pending > 1) {
+        lens(t("Accept All"), "acceptAll");
+        lens(t("Reject All…"), "rejectAll");
       }
     }
     return found;
@@ -224,8 +228,11 @@ export class ReviewEditor implements Disposable {
     this.#bars.clear();
   }
 
-  #lensesEnabled(): boolean {
-    return this.#deps.host.workspace.editorSetting(LENS_SETTING, false);
+  #lensesEnabled({ files }: OpenResult): boolean {
+    const { workspace } = this.#deps.host;
+    return onlyNewFile(files)
+      ? workspace.editorSetting(EDITOR_LENS_SETTING, true)
+      : workspace.editorSetting(LENS_SETTING, false);
   }
 
   #showBar(id: string, uri: string, content: BarContent): void {
@@ -235,7 +242,7 @@ export class ReviewEditor implements Disposable {
       bar.thread.dispose();
       bar = undefined;
     }
-    if (!bar) this.#bars.set(id, (bar = { thread: review.thread(id, uri), uri, told: "" }));
+    if (!bar) this.#bars.set(id, (bar = { thread: review.thread(id, uri, content.range), uri, told: "" }));
     const told = JSON.stringify(content);
     if (told === bar.told) return;
     bar.told = told;

@@ -1400,7 +1400,9 @@ describe("the files of a result", () => {
     await reviewing();
     expect(host.bars.size).toBe(0);
     const lenses = (): string[] =>
-      host.lenses.get(RESULT)!(uri).map(({ range, command }) => `${range.start.line} ${command.title}`);
+      host.lenses.get(RESULT)!(uri)
+        .toSorted((one, other) => one.range.start.line - other.range.start.line)
+        .map(({ range, command }) => `${range.start.line} ${command.title}`);
     expect(lenses().slice(0, 6)).toEqual([
       expect.stringMatching(/^0 Verified · 4 passed · 14 of 20 small changes noticed · /),
       "0 Accept All",
@@ -1420,6 +1422,21 @@ describe("the files of a result", () => {
     host.editorSettings.set("diffEditor.codeLens", false);
     host.settingsChanged.fire();
     expect(host.bars.size).toBe(5);
+  });
+
+  it("shows a new file that is all of the result as it is, with lenses, if editors have them", async () => {
+    now = { ...now, files: now.files.filter(({ status }) => status === "added") };
+    const { path } = now.files[0]!;
+    await reviewing();
+    expect(host.diffs).toEqual([]);
+    expect(host.opened).toEqual([{ uri: reviewUri(RESULT, ID, path), options: { preview: false } }]);
+    expect(host.bars.size).toBe(0);
+    const titles = host.lenses.get(RESULT)!(reviewUri(RESULT, ID, path)).map(({ command }) => command.title);
+    expect(titles.slice(0, 2)).toEqual(["$(check) Accept (Alt+Y)", "$(close) Reject (Alt+N)"]);
+    expect(titles.at(-1)).toMatch(/^Verified · 4 passed/);
+    host.editorSettings.set("editor.codeLens", false);
+    host.settingsChanged.fire();
+    expect(host.bars.size).toBe(2);
   });
 
   it("has lenses instead of bars after a question, because other diffs have them then, too", async () => {
@@ -1460,10 +1477,10 @@ describe("the files of a result", () => {
     now = { ...now, files: [{ ...now.files[0]!, hunks }] };
     await reviewing();
     const titles = host.lenses.get(RESULT)!(uri).map(({ command }) => command.title);
-    expect(titles[0]).toContain("verified-filled");
+    const verdict = titles.findIndex((title) => title.includes("verified-filled"));
     const decided = titles.findIndex((title) => title.includes("pass-filled"));
     const icons = titles.map((title) => [...title.matchAll(/\$\([\w-]+\)/g)].map(([icon]) => icon));
-    expect([icons[0], icons[decided]]).toEqual([[], ["$(circle-slash)"]]);
+    expect([icons[verdict], icons[decided]]).toEqual([[], ["$(circle-slash)"]]);
   });
 
   it("describes changes without lines: modes, links, renames, empty files", async () => {

@@ -213,8 +213,10 @@ export function reviewEditorsOf(disposables: DisposableStore): h.ReviewEditors {
       );
       return disposables.add(own);
     },
-    thread(id, uri) {
-      const thread = commentController().createCommentThread(vscode.Uri.parse(uri), new vscode.Range(0, 0, 0, 0), []);
+    thread(id, uri, where) {
+      // A thread of the whole file must be made without a range, which the type of the function does not allow.
+      const range = (where && toRange(where)) as vscode.Range;
+      const thread = commentController().createCommentThread(vscode.Uri.parse(uri), range, []);
       thread.canReply = false;
       thread.collapsibleState = vscode.CommentThreadCollapsibleState.Expanded;
       threadIds.set(thread, id);
@@ -233,7 +235,7 @@ export function reviewEditorsOf(disposables: DisposableStore): h.ReviewEditors {
           const note = { body: "", mode: vscode.CommentMode.Preview, author: { name: sanitize(content.note) } };
           thread.comments = [note];
           thread.contextValue = content.context;
-          thread.range = content.range && toRange(content.range);
+          if (content.range) thread.range = toRange(content.range);
         },
         dispose: () => thread.dispose(),
       };

@@ -22,7 +22,7 @@ import { windowsOf } from "./windows.ts";
 const MAX_LOG_LINES = 2_000;
 
 /** Editor settings that features use. */
-const EDITOR_SETTINGS = ["diffEditor.codeLens"];
+const EDITOR_SETTINGS = ["diffEditor.codeLens", "editor.codeLens"];
 
 /** Create the host. `context` comes from `activate`; `disposables` ends everything that is created here. */
 export function createHost(context: vscode.ExtensionContext, disposables: DisposableStore): h.Host {
