@@ -3,6 +3,37 @@
 
 export const PROTOCOL_VERSION = 2;
 
+/** What is done. `remedies/apply` does the first three; the others need a frontend: they ask, log in, or install. */
+export const REMEDY_KINDS = [
+  /** New worktrees link to `paths`, such as `node_modules`. */
+  "link_folders",
+  /** New worktrees get copies of `paths`, such as a version file that a build generates. */
+  "copy_files",
+  /** Each new worktree runs the one command of `commands`, which installs what the project needs. */
+  "set_up_worktrees",
+  /** Run `commands` in `folder`: they create the project's Python environment. They need the network. */
+  "make_environment",
+  /** Run `commands` in `folder`: they install what the project needs. They need the network. */
+  "install_packages",
+  /** Add one of the checks that `checks/list` proposes, or another. */
+  "add_check",
+  /** Show what trusting the workspace allows, and ask for it. */
+  "trust",
+  /** Install the agent `name`; `tools/list` says how. */
+  "install_tool",
+  /** Log in with the agent `name`; `tools/list` says how. */
+  "log_in",
+  /** Store a key for the model server `name`. */
+  "set_key",
+  /** Choose another model for the delegator `name`. */
+  "choose_model",
+  /** Add a delegator. */
+  "add_delegator",
+  /** Let waiting delegations start. */
+  "resume_queue",
+] as const;
+export type RemedyKind = (typeof REMEDY_KINDS)[number];
+
 /** The lifecycle state of a delegation. */
 export const STATES = [
   /** Its base and worktree are being created. */
@@ -526,10 +557,20 @@ export interface DoctorCheck {
   ok: boolean;
   message: string;
   hint?: string;
-  /** Folders of installed packages that worktrees could link to, with `configuration/init`. */
-  link?: string[];
-  /** The command that would install packages in each worktree instead. */
-  setup?: string[];
+  /** The hint for a button. */
+  remedy?: Remedy;
+}
+
+/** One thing to do, after which what failed can be tried again. */
+export interface Remedy {
+  kind: RemedyKind;
+  /** Relative to the workspace. */
+  paths?: string[];
+  /** Argument vectors, run one after the other until one fails. */
+  commands?: string[][];
+  /** Where they run, relative to the workspace. */
+  folder?: string;
+  name?: string;
 }
 
 /** The workspace whose configuration is returned; absent: only the user's configuration. */
@@ -604,6 +645,17 @@ export interface Usage {
   reasoningTokens: number;
   turns: number;
   toolCalls: number;
+}
+
+/** Do something about a problem, in the configuration of a workspace. */
+export interface RemedyParams {
+  /** As it was reported. */
+  remedy: Remedy;
+  workspace?: string | null;
+}
+
+/** An empty result. */
+export interface EmptyResult {
 }
 
 /** Write a commented `config.toml`; a file that exists is never replaced. */
@@ -1272,10 +1324,6 @@ export interface DeleteParams {
   workspace?: string | null;
 }
 
-/** An empty result. */
-export interface EmptyResult {
-}
-
 /** Set the delegator that is used when neither a request nor its recipe names one. */
 export interface DefaultParams {
   /** Absent: remove the default. */
@@ -1509,8 +1557,12 @@ export interface CheckProposal {
   check: Check;
   /** The file that shows that the project uses this runner, relative to the workspace. */
   shownBy: string;
-  /** What keeps it from running here, as far as files show it, and what to do. */
+  /** What keeps it from running here, as far as files show it. */
   problem?: string;
+  /** What to do, as a sentence for the command line. */
+  hint?: string;
+  /** The same for a button; then the check can be tried. */
+  remedy?: Remedy;
   /** Whether a check with the same command is configured. */
   configured: boolean;
 }
@@ -1550,6 +1602,10 @@ export interface CheckTrial {
   outputTail: string;
   /** What differs from the user's checkout, such as files that were left out. */
   notes: string[];
+  /** What to do so that it may pass, as a sentence for the command line. */
+  hint?: string;
+  /** The same for a button; then it can be tried again. */
+  remedy?: Remedy;
 }
 
 /** A text recipe to run in this process: one request to a model server, without a delegation. */
@@ -1609,6 +1665,8 @@ export interface PreviewResult {
   files: PreviewFile[];
   tokens: number;
   explain: Explanation;
+  /** What worktrees lack for the project's tests. */
+  lacks?: Lack[];
 }
 
 /** A file that would be sent, or why it would be withheld. */
@@ -1637,6 +1695,15 @@ export interface Candidate {
   /** Why it has its place on a route. */
   reason?: string;
   skippedBecause?: string;
+}
+
+/** What a delegation lacks, although it can start. */
+export interface Lack {
+  /** A sentence. */
+  text: string;
+  /** What to do, as a sentence for the command line. */
+  hint: string;
+  remedy?: Remedy;
 }
 
 /** The whole answer; the request is in the ledger. */
@@ -1774,6 +1841,10 @@ export interface Delegation {
 export interface ReservationFact {
   reservation: Reservation;
   text: string;
+  /** What to do, as a sentence for the command line. */
+  hint?: string;
+  /** The same for a button; then the checks can run again. */
+  remedy?: Remedy;
 }
 
 /** One changed place: the lines of one hunk that belong to one function, or to none. */
@@ -1834,6 +1905,8 @@ export interface ErrorInfo {
   logPaths?: string[];
   /** The parameter of the request that is wrong (`launch.permissionMode`), for forms; absent if it may be any. */
   parameter?: string;
+  /** What can be done about it, for a button; `hint` says the same to the command line. */
+  remedy?: Remedy;
 }
 
 /** The result of a delegation. */
@@ -3218,6 +3291,10 @@ export interface NoteEvent {
   text: string;
   /** Whether the agent's text since its last turn does not count: the answer begins again. */
   beginsAgain?: boolean;
+  /** What to do, as a sentence for the command line. */
+  hint?: string;
+  /** The same for a button; only Understudy sets it. */
+  remedy?: Remedy;
 }
 
 /** The end of a run, exactly one; `delegations/check` adds another after the checks ran again. */
@@ -3386,6 +3463,8 @@ export interface Requests {
   "understudy/doctor": { params: DoctorParams; result: DoctorResult };
   /** Return what runs, what waits for the user, and what was spent today. */
   "understudy/status": { params: WorkspaceParams; result: StatusResult };
+  /** Let new worktrees of a workspace link to folders, get copies of files, or run a command that sets them up. */
+  "understudy/remedies/apply": { params: RemedyParams; result: EmptyResult };
   /** Write a commented configuration file with the test runners and agent CLIs that were found. */
   "understudy/configuration/init": { params: StarterParams; result: StarterResult };
   /** Import the configuration of another delegation tool, or return what that would write. */

@@ -19,7 +19,9 @@ def hint(tmp_path, monkeypatch, python, own_prefix, *, on_path=False, **files):
     with pytest.raises(Stop) as stop:
         program.has_hypothesis(ConfinedRuns(tmp_path / "top", str(python), root), root, on_path=on_path)
     assert stop.value.error["kind"] == "tool_missing"
-    return stop.value.error["hint"]
+    said = stop.value.error["hint"]
+    assert " && ".join(" ".join(argv) for argv in stop.value.remedy.commands) in said, "a button does the same"
+    return said
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pytest
 
 from understudy.judge.project.installed_packages import lacking_packages
 from understudy.judge.test_runners.shared.node_packages import failure_messages
+from understudy.model.remedies import Remedy, RemedyKind
 
 NEEDS = json.dumps({"devDependencies": {"vitest": "*"}})
 
@@ -24,15 +25,15 @@ def project(tmp_path: Path) -> Path:
 
 def link_of(project: Path, *places: str, links: tuple[str, ...] = ()) -> tuple[str, ...] | None:
     found = lacking_packages(project, places, links, set_up=False)
-    return None if found is None else found.link
+    return None if found is None or found.remedy is None else tuple(found.remedy.paths)
 
 
 def test_installed_packages_can_be_linked(project: Path) -> None:
     found = lacking_packages(project, ["src/a.ts"], (), set_up=False)
     assert found is not None
-    assert (found.link, found.setup) == (("node_modules",), ())
-    assert found.why == "Worktrees have no node_modules, so no test of JavaScript or TypeScript runs in them."
-    assert found.todo == (
+    assert found.remedy == Remedy(kind=RemedyKind.LINK_FOLDERS, paths=["node_modules"])
+    assert found.text == "Worktrees have no node_modules, so no test of JavaScript or TypeScript runs in them."
+    assert found.hint == (
         "Link to those that are installed: understudy init --scope workspace --link node_modules, "
         'or add `link = ["node_modules"]` under [worktrees] in .understudy/config.toml.'
     )
@@ -71,8 +72,8 @@ def test_packages_that_import_each_other_are_installed_in_each_worktree(
     monkeypatch.setattr(shutil, "which", lambda program: f"/usr/bin/{program}")
     found = lacking_packages(project, ["src/a.ts"], (), set_up=False)
     assert found is not None
-    assert (found.setup, found.link) == (setup, ())
-    assert f"--setup '{' '.join(setup)}'" in found.todo
+    assert found.remedy == Remedy(kind=RemedyKind.SET_UP_WORKTREES, commands=[list(setup)])
+    assert f"--setup '{' '.join(setup)}'" in found.hint
     monkeypatch.setattr(shutil, "which", lambda _: None)
     assert link_of(project, "src/a.ts") == ("node_modules",), "its package manager is not installed"
 
@@ -82,8 +83,8 @@ def test_packages_that_are_not_installed_are_named_with_the_package_manager(proj
     (project / "pnpm-lock.yaml").write_text("")
     found = lacking_packages(project, ["src/a.ts"], (), set_up=False)
     assert found is not None
-    assert found.why == "node_modules is missing: the packages of package.json are not installed."
-    assert found.todo == "Install the project's dependencies: pnpm install."
+    assert found.text == "node_modules is missing: the packages of package.json are not installed."
+    assert found.hint == "Install the project's dependencies: pnpm install."
     (project / "package.json").write_text("{}")
     assert lacking_packages(project, ["src/a.ts"], (), set_up=False) is None, "it needs none"
     (project / "package.json").unlink()

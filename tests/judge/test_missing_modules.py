@@ -1,11 +1,13 @@
 """Test what is said where a module, or what the tests need, is not installed."""
 
+import shlex
 import subprocess
 
 import pytest
 from project_python import project_python
 
 from understudy.judge.project.missing_modules import why_no_tests, why_not_imported
+from understudy.model.remedies import Remedy, RemedyKind
 
 NO_NUMPY = "ModuleNotFoundError: No module named 'numpy'"
 PYTHON = "/project/.venv/bin/python"
@@ -22,18 +24,20 @@ def written(root, files):
 def test_a_generated_module_that_is_missing_is_named(tmp_path):
     written(tmp_path, {".gitignore": "_version.py\n"})
     missing = "ModuleNotFoundError: No module named 'shop._version'"
-    reason, hint = why_not_imported(tmp_path, missing, PYTHON)
+    reason, hint, remedy = why_not_imported(tmp_path, missing, PYTHON)
+    assert remedy == Remedy(kind=RemedyKind.COPY_FILES, paths=["shop/_version.py"])
     assert reason == "`shop/_version.py` is generated and ignored by git"
     assert hint == 'Add `worktrees.copy = ["shop/_version.py"]` to .understudy/config.toml.'
     (tmp_path / "src/shop").mkdir(parents=True)
-    reason, _ = why_not_imported(tmp_path, missing, PYTHON)
+    reason, *_ = why_not_imported(tmp_path, missing, PYTHON)
     assert reason.startswith("`src/shop/_version.py`")
     written(tmp_path, {"pyproject.toml": '[tool.hatch.build.hooks.vcs]\nversion-file = "src/shop/_version.py"\n'})
-    _, hint = why_not_imported(tmp_path, missing, PYTHON)
+    _, hint, remedy = why_not_imported(tmp_path, missing, PYTHON)
     assert hint == f"Build the project once in your checkout, then try again: {INSTALL} -e ."
+    assert remedy == Remedy(kind=RemedyKind.INSTALL_PACKAGES, commands=[[PYTHON, "-m", "pip", "install", "-e", "."]])
     # Worktrees get only modules whose name says that they have the version.
     written(tmp_path, {".gitignore": "built.py\n", "pyproject.toml": 'write_to = "src/shop/built.py"\n'})
-    _, hint = why_not_imported(tmp_path, missing.replace("_version", "built"), PYTHON)
+    _, hint, remedy = why_not_imported(tmp_path, missing.replace("_version", "built"), PYTHON)
     assert hint.startswith('Add `worktrees.copy = ["src/shop/built.py"]`')
 
 
@@ -68,7 +72,10 @@ def test_a_generated_module_that_is_missing_is_named(tmp_path):
 )
 def test_the_hint_is_the_command_that_the_project_declares(tmp_path, files, hint):
     written(tmp_path, files)
-    assert why_not_imported(tmp_path, NO_NUMPY, PYTHON) == ("numpy is not installed in the project's environment", hint)
+    why, said, remedy = why_not_imported(tmp_path, NO_NUMPY, PYTHON)
+    assert (why, said) == ("numpy is not installed in the project's environment", hint)
+    assert remedy.kind is RemedyKind.INSTALL_PACKAGES
+    assert said.endswith(f": {shlex.join(remedy.commands[0])}")
 
 
 def test_what_the_tests_of_a_project_need_is_named_with_the_line_that_needs_it(tmp_path):
@@ -76,7 +83,7 @@ def test_what_the_tests_of_a_project_need_is_named_with_the_line_that_needs_it(t
     written(tmp_path, files | {"helpers/base.py": "import json\nimport numerics_x\n", "tests/test_a.py": ""})
     collect = [project_python(), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--collect-only", "tests/test_a.py"]
     printed = subprocess.run(collect, cwd=tmp_path, check=False, capture_output=True, text=True)
-    why, hint = why_no_tests(tmp_path, printed.stdout + printed.stderr, PYTHON)
+    why, hint, _ = why_no_tests(tmp_path, printed.stdout + printed.stderr, PYTHON)
     assert why == "helpers/base.py:2 cannot be loaded: numerics_x is not installed in the project's environment"
     assert hint.endswith("pip install numerics_x")
     (tmp_path / "helpers/base.py").write_text("raise ValueError('No module named 'x'')\n")
@@ -91,6 +98,6 @@ def test_a_package_inside_of_a_missing_namespace_is_found_in_what_the_project_de
         "tests/test_box.py:2: in <module>\n    from ruamel.yaml import YAML\n"
         "E   ModuleNotFoundError: No module named 'ruamel'\n"
     )
-    why, hint = why_no_tests(tmp_path, printed, PYTHON)
+    why, hint, _ = why_no_tests(tmp_path, printed, PYTHON)
     assert why == "tests/test_box.py:2 cannot be loaded: ruamel is not installed in the project's environment"
     assert hint == f"Install what the project declares: {INSTALL} -e '.[yaml]'"

@@ -32,6 +32,7 @@ from understudy.model.delegation.events import AnyEvent
 from understudy.model.errors import Location, Range
 from understudy.model.evidence.checks import Check
 from understudy.model.hunks import FileDiff
+from understudy.model.remedies import Lack, Remedy
 from understudy.model.states import State
 from understudy.model.wire import Strict, Wire
 
@@ -299,6 +300,8 @@ class PreviewResult(Wire, kw_only=True):
     files: list[PreviewFile]
     tokens: int
     explain: Explanation
+    lacks: list[Lack] = msgspec.field(default_factory=list)
+    """What worktrees lack for the project's tests."""
 
 
 class TextParams(Strict, kw_only=True):
@@ -600,10 +603,16 @@ class DoctorCheck(Wire, kw_only=True):
     ok: bool
     message: str
     hint: str | None = None
-    link: list[str] | None = None
-    """Folders of installed packages that worktrees could link to, with `configuration/init`."""
-    setup: list[str] | None = None
-    """The command that would install packages in each worktree instead."""
+    remedy: Remedy | None = None
+    """The hint for a button."""
+
+
+class RemedyParams(Strict, kw_only=True):
+    """Do something about a problem, in the configuration of a workspace."""
+
+    remedy: Remedy
+    """As it was reported."""
+    workspace: str | None = None
 
 
 class DoctorResult(Wire, kw_only=True):

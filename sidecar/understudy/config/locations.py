@@ -23,6 +23,8 @@ BUILTIN = Path(__file__).parent / "builtin"
 class FileKind(enum.StrEnum):
     """The kinds of configuration files."""
 
+    WORKTREES = "worktrees"
+    """``worktrees.toml``: what worktrees get, as chosen in a frontend; ``config.toml`` beside it adds to it."""
     DEFAULTS = "defaults"
     """``defaults.toml``: default delegators that were chosen in a frontend; ``config.toml`` beside it overrides it."""
     CONFIG = "config"
@@ -41,7 +43,11 @@ class FileKind(enum.StrEnum):
     """``tools/<name>.toml``: an agent CLI that Understudy does not know."""
 
 
-SINGLE: dict[FileKind, str] = {FileKind.DEFAULTS: "defaults.toml", FileKind.CONFIG: "config.toml"}
+SINGLE: dict[FileKind, str] = {
+    FileKind.WORKTREES: "worktrees.toml",
+    FileKind.DEFAULTS: "defaults.toml",
+    FileKind.CONFIG: "config.toml",
+}
 """The kinds with one file, in the order in which they are read."""
 
 PLACES: dict[FileKind, tuple[str, str]] = {

@@ -10,7 +10,10 @@ import tempfile
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import msgspec
+
 from understudy.judge.project.missing_modules import NAME_PYTHON
+from understudy.model.remedies import Remedy, RemedyKind
 
 from .confined_runs import ConfinedRuns, Stop
 from .module_tests import SEARCH_SECONDS, ModuleTests
@@ -48,18 +51,19 @@ def has_hypothesis(confinement: ConfinedRuns, root: Path, *, on_path: bool = Fal
         )
     if "pytest" in missing:
         other = f"If it is not the project's, {NAME_PYTHON}."
-        install = "pip install pytest hypothesis"
-        hint = f"Install it there: {confinement.python} -m {install}. {other}"
+        install = ["-m", "pip", "install", "pytest", "hypothesis"]
+        remedy = Remedy(kind=RemedyKind.INSTALL_PACKAGES, commands=[[confinement.python, *install]])
+        what = "Install it there"
         if on_path or "shared" in missing:
             # Many systems refuse to install into their own Python, and ours is not the project's.
-            editable = "-e . " if any((root / name).is_file() for name in ("pyproject.toml", "setup.py")) else ""
-            make = f"python3 -m venv .venv && .venv/bin/python -m {install.replace('install ', f'install {editable}')}"
-            hint = f"Create an environment for the project, and install there what it needs: {make}. {other}"
-        raise Stop(
-            "tool_missing",
-            f"The ghostwriter needs pytest in the project's environment ({confinement.python}).",
-            hint,
-        )
+            if any((root / name).is_file() for name in ("pyproject.toml", "setup.py")):
+                install[3:3] = ["-e", "."]
+            commands = [["python3", "-m", "venv", ".venv"], [".venv/bin/python", *install]]
+            remedy = Remedy(kind=RemedyKind.MAKE_ENVIRONMENT, commands=commands)
+            what = "Create an environment for the project, and install there what it needs"
+        lines = " && ".join(" ".join(argv) for argv in remedy.commands)
+        message = f"The ghostwriter needs pytest in the project's environment ({confinement.python})."
+        raise Stop("tool_missing", message, f"{what}: {lines}. {other}", remedy)
     return "hypothesis" not in missing
 
 
@@ -112,6 +116,9 @@ def main() -> int:
         except Stop as stop:
             if arguments.project != "." and stop.error["kind"] == "environment":
                 stop.error["hint"] = f"In {arguments.project}: {stop.error['hint']}"
+            if stop.remedy is not None:
+                stop.remedy.folder = arguments.project if arguments.project != "." else ""
+                stop.error["remedy"] = msgspec.to_builtins(stop.remedy)
             emit("result", ok=False, text="\n".join(told), error=stop.error)
             return 1
     emit("result", ok=True, text="\n".join(told), summary=told[-1])

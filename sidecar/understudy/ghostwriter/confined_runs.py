@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from understudy.model.errors import UnderstudyError
+from understudy.model.remedies import Remedy
 from understudy.process.guardian.marked_processes import MARK
 from understudy.process.program_spec import AccessProfile, Program, Role, TreeLimits, limits_of
 from understudy.process.programs import children
@@ -26,10 +27,11 @@ PROBE_SECONDS = 20.0
 class Stop(Exception):  # noqa: N818 - how a run ends, not an error
     """Ends the run; the fields are those of the ``result`` event's error."""
 
-    def __init__(self, kind: str, message: str, hint: str) -> None:
+    def __init__(self, kind: str, message: str, hint: str, remedy: Remedy | None = None) -> None:
         """Store the error of the ``result`` event."""
         super().__init__(message)
         self.error = {"kind": kind, "message": message, "hint": hint}
+        self.remedy = remedy
 
 
 class ConfinedRuns:

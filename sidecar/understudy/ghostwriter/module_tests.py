@@ -185,7 +185,7 @@ class ModuleTests:
         file = os.path.realpath(self.root / self.path)
         imported = path.of_tests(target, self.module)
         if imported is None and (missing := why_no_tests(self.root, path.printed, self.confinement.python)):
-            raise Stop("environment", f"The tests of this project cannot run: {missing[0]}.", missing[1])
+            raise Stop("environment", f"The tests of this project cannot run: {missing[0]}.", *missing[1:])
         if imported is not None and (imported[1] is None or os.path.realpath(imported[1]) != file):
             # A test cannot import the module yet, such as one directly in `src/`: its file must add the folder itself.
             added = path.of_tests(target, self.module, str(self.sources))
@@ -237,11 +237,12 @@ class ModuleTests:
     def _heard(self, answer: dict[str, Any], examples: list[Found]) -> bool:
         match answer["type"]:
             case "import_failed":
-                why, hint = why_not_imported(self.root, str(answer["reason"]), self.confinement.python)
+                why, hint, remedy = why_not_imported(self.root, str(answer["reason"]), self.confinement.python)
                 raise Stop(
                     "environment" if hint else "bad_request",
                     f"The module {self.module} cannot be imported: {why.rstrip('.')}.",
                     hint or f"See the whole error in a terminal: {self.confinement.python} -c 'import {self.module}'",
+                    remedy,
                 )
             case "imported_elsewhere":
                 raise Stop(

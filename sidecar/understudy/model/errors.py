@@ -15,6 +15,8 @@ import enum
 
 import msgspec
 
+from understudy.model.remedies import Remedy
+
 
 class ErrorKind(enum.StrEnum):
     """The closed list of error kinds; the value is the one on the wire."""
@@ -252,6 +254,8 @@ class ErrorInfo(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     """Absolute paths of logs that can explain it, the most useful one first; no text of the error names them."""
     parameter: str | None = None
     """The parameter of the request that is wrong (``launch.permissionMode``), for forms; absent if it may be any."""
+    remedy: Remedy | None = None
+    """What can be done about it, for a button; ``hint`` says the same to the command line."""
 
 
 class UnderstudyError(Exception):
@@ -273,6 +277,7 @@ class UnderstudyError(Exception):
         scope: ErrorScope | None = None,
         log_paths: list[str] | None = None,
         parameter: str | None = None,
+        remedy: Remedy | None = None,
         status: int | None = None,
     ) -> None:
         """Store the parts; ``str(error)`` is only the message, and ``status`` that of an HTTP response."""
@@ -286,6 +291,7 @@ class UnderstudyError(Exception):
         self.scope = scope
         self.log_paths = log_paths
         self.parameter = parameter
+        self.remedy = remedy
         self.status = status
 
     def info(self) -> ErrorInfo:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Sequence
 
+from understudy.model.remedies import Remedy
 from understudy.model.wire import Wire
 
 
@@ -106,6 +107,10 @@ class ReservationFact(Wire, kw_only=True):
 
     reservation: Reservation
     text: str
+    hint: str | None = None
+    """What to do, as a sentence for the command line."""
+    remedy: Remedy | None = None
+    """The same for a button; then the checks can run again."""
 
 
 VERDICTS: dict[Verdict, str] = {

@@ -30,6 +30,7 @@ AGENTS = (TOP / "docs" / "agents.md").read_text(encoding="utf-8")
 CONFIGURATION = (TOP / "docs" / "configuration.md").read_text(encoding="utf-8")
 
 NAMES = {
+    FileKind.WORKTREES: "worktrees.toml",
     FileKind.DEFAULTS: "defaults.toml",
     FileKind.CONFIG: "config.toml",
     FileKind.DELEGATOR: "delegators/new.toml",

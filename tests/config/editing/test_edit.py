@@ -480,3 +480,44 @@ def test_an_unusable_check_is_not_written_and_a_broken_file_stops_every_start(tr
     (user / "checks").mkdir(exist_ok=True)
     (user / "checks" / "broken.toml").write_text("argv = 'x'\n")
     assert load(workspace, trusted=True).missing
+
+
+def test_what_worktrees_get_is_added_to_what_the_user_wrote(trusted, workspace, state):
+    own = workspace / ".understudy" / "config.toml"
+    own.parent.mkdir()
+    own.write_text('[worktrees]\nlink = ["data"]\nkeep_days = 3\n')
+    records.record(workspace, state, trusted=True)
+    before = own.read_text()
+    trusted.add_to_worktrees(Scope.WORKSPACE, link=["node_modules"])
+    trusted.add_to_worktrees(Scope.WORKSPACE, copy=["_version.py"])
+    trusted.add_to_worktrees(Scope.WORKSPACE, link=["node_modules", "data"])
+    trees = load(workspace, trusted=True).worktrees
+    assert (trees.link, trees.copy, trees.setup) == (["node_modules", "data"], ["_version.py"], [])
+    assert own.read_text() == before
+    assert records.status(workspace, state).trusted
+    trusted.add_to_worktrees(Scope.WORKSPACE, setup=["npm", "ci"])
+    assert load(workspace, trusted=True).worktrees.setup == ["npm", "ci"]
+    own.unlink()
+    assert load(workspace, trusted=True).worktrees.link == ["node_modules", "data"]
+
+
+def test_worktrees_get_nothing_from_outside_and_an_edited_file_is_kept(trusted, workspace, state):
+    for path in ("../secrets", "/etc", ".git/config"):
+        with pytest.raises(UnderstudyError) as caught:
+            trusted.add_to_worktrees(Scope.WORKSPACE, copy=[path])
+        assert caught.value.kind is ErrorKind.CONFIG_INVALID
+    assert not (workspace / ".understudy" / "worktrees.toml").exists()
+    trusted.add_to_worktrees(Scope.WORKSPACE, copy=["a"])
+    file = workspace / ".understudy" / "worktrees.toml"
+    file.write_text(f"{file.read_text()}# mine\n")
+    records.record(workspace, state, trusted=True)
+    refused = failure(lambda: trusted.add_to_worktrees(Scope.WORKSPACE, copy=["b"]))
+    assert (refused.kind, refused.location.uri) == (ErrorKind.NOT_EDITABLE, file.as_uri())
+    assert load(workspace, trusted=True).worktrees.copy == ["a"]
+
+
+def test_what_the_user_set_for_all_projects_stays(trusted, workspace):
+    user_folder().mkdir(parents=True)
+    (user_folder() / "config.toml").write_text('[worktrees]\nlink = ["data"]\n')
+    trusted.add_to_worktrees(Scope.WORKSPACE, link=["node_modules"])
+    assert load(workspace, trusted=True).worktrees.link == ["data", "node_modules"]

@@ -23,6 +23,7 @@ from understudy.journal import delegation_folder
 from understudy.model.delegation.spec import Bootstrap
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import Check
+from understudy.model.remedies import Remedy, RemedyKind
 
 FUNCTION = "def test_add():\n    assert 1 + 1 == 2\n"
 CLASS = "import unittest\n\n\nclass T(unittest.TestCase):\n    def test_add(self):\n        pass\n"
@@ -141,11 +142,14 @@ def test_a_generated_module_that_is_missing_is_named(project):
     code = "import sys; sys.path.insert(0, 'src'); import shop._version"
     trial = check_trial.ask(request(project, code), lambda: False)
     assert not trial.ok
-    assert any('add `worktrees.copy = ["src/shop/_version.py"]`' in note for note in trial.notes), trial.notes
+    assert trial.notes[-1] == "src/shop/_version.py: ignored by git, so checks do not have it."
+    assert 'add `worktrees.copy = ["src/shop/_version.py"]`' in trial.hint
+    assert trial.remedy == Remedy(kind=RemedyKind.COPY_FILES, paths=["src/shop/_version.py"])
     copied = check_trial.ask(request(project, code, copy=["src/shop/_version.py"]), lambda: False)
     assert copied.ok, copied
     unknown = check_trial.ask(request(project, "import no_such_module"), lambda: False)
     assert not any("no_such_module" in note for note in unknown.notes)
+    assert unknown.remedy is None
 
 
 def test_a_missing_program_is_a_failure_with_a_reason(project):
@@ -179,9 +183,10 @@ def test_a_program_that_git_ignores_is_named(project, program, advice):
     wish.check.argv[:] = [program]
     trial = check_trial.ask(wish, lambda: False)
     assert not trial.ok
-    assert any(f"{program} is ignored by git, so checks do not have it. {advice}" in note for note in trial.notes), (
-        trial
-    )
+    assert trial.notes[-1] == f"{program} is ignored by git, so checks do not have it."
+    assert trial.hint.startswith(advice)
+    links = [program.partition("/.bin/")[0].partition("/bin/")[0]] if advice.startswith("Set") else []
+    assert (trial.remedy.paths if trial.remedy else []) == links
     wish.check.argv[:] = ["no/such/program"]
     assert not any("ignored by git" in note for note in check_trial.ask(wish, lambda: False).notes)
 
@@ -268,7 +273,8 @@ def test_missing_dependencies_are_named(tmp_path, monkeypatch):
     write(tmp_path, {"package.json": VITEST, "node_modules/x/y": "", "go.mod": ""})
     monkeypatch.setenv("PATH", str(tmp_path))
     vitest, go = propose(tmp_path, [], [], set_up=False)
-    assert 'link = ["node_modules"]' in (vitest.problem or "")
+    assert 'link = ["node_modules"]' in (vitest.hint or "")
+    assert vitest.remedy == Remedy(kind=RemedyKind.LINK_FOLDERS, paths=["node_modules"])
     assert "go is not installed" in (go.problem or "")
     assert propose(tmp_path, [], ["node_modules"], set_up=False)[0].problem is None
     assert propose(tmp_path, [], [], set_up=True)[0].problem is None

@@ -120,7 +120,7 @@ def test_doctor_says_what_is_missing_for_the_first_delegation(repository: Path) 
     venv.create(repository / ".venv", symlinks=True)
     found = doctor()
     assert f"! interpreter: Tests of this project run with Python {platform.python_version()} at {repository}" in found
-    assert f"Install it there: {repository}/.venv/bin/python -m pip install pytest\n" in found
+    assert f"Install it there: {repository}/.venv/bin/python -m pip install pytest hypothesis\n" in found
     [libraries] = (repository / ".venv").glob("lib/python*/site-packages")
     (libraries / "pytest.py").touch()
     assert "✓ interpreter: " in doctor()
@@ -221,6 +221,7 @@ def test_doctor_proposes_no_check_that_cannot_run(repository: Path) -> None:
     (repository / "package.json").write_text('{"devDependencies": {"vitest": "3"}, "scripts": {"test": "vitest run"}}')
     (repository / "node_modules").mkdir()
     shown = CliRunner().invoke(app.group, ["doctor"], standalone_mode=False).output
-    assert "! checks: None is configured. This project uses Vitest (package.json).\n" in shown
-    assert '    Worktrees have no node_modules. Set `link = ["node_modules"]`' in shown
+    problem = "Worktrees have no node_modules."
+    assert f"! checks: None is configured. This project uses Vitest (package.json). {problem}\n" in shown
+    assert '    Set `link = ["node_modules"]`' in shown
     assert "understudy checks add" not in shown

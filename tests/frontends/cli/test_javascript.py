@@ -12,6 +12,7 @@ import pytest
 import screens
 from click.testing import CliRunner
 
+from understudy.config.loading.loader import load
 from understudy.frontends.cli import app
 from understudy.frontends.cli.calls import workspace_trust
 
@@ -62,7 +63,7 @@ def test_installed_packages_are_offered_when_a_project_is_trusted(
     said = run("trust", answers="y\ny\n")
     assert "! packages: Worktrees have no node_modules, so no test of JavaScript or TypeScript runs in them.\n" in said
     assert OFFER in said
-    assert 'link = [\n    "node_modules",\n]' in (project / ".understudy" / "config.toml").read_text()
+    assert 'link = [\n    "node_modules",\n]' in (project / ".understudy" / "worktrees.toml").read_text()
     assert "! packages:" not in run("doctor"), "it is mended, and the project still trusted"
     assert f"You trust {project}." in run("doctor")
 
@@ -74,14 +75,18 @@ def test_without_a_terminal_nothing_is_asked_and_the_command_is_named(project: P
     assert not (project / ".understudy").exists()
 
 
-def test_a_configuration_that_exists_is_not_changed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hand_written_configuration_is_added_to_and_not_changed(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (project / ".understudy").mkdir()
     own = project / ".understudy" / "config.toml"
-    own.write_text("# mine\n")
+    own.write_text('# mine\n[worktrees]\nlink = ["data"]\n')
+    before = own.read_text()
     monkeypatch.setattr(workspace_trust, "can_ask", lambda: True)
-    said = run("trust", answers="y\ny\n")
-    assert f"{own} exists, so it is not changed." in said
-    assert own.read_text() == "# mine\n"
+    run("trust", answers="y\ny\n")
+    assert own.read_text() == before
+    assert load(project, trusted=True).worktrees.link == ["node_modules", "data"]
+    assert "! packages:" not in run("doctor"), "it is still trusted"
 
 
 def test_a_start_says_what_is_missing_before_and_the_card_why_nothing_was_checked(project: Path) -> None:

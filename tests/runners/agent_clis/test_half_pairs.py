@@ -61,3 +61,18 @@ def test_an_event_of_a_custom_command_is_read():
     [result] = lines.line(rb'{"type": "tool_result", "callId": "1", "ok": true, "output": "\ud83d"}')
     assert isinstance(result, ToolResult)
     assert result.output == "\ufffd"
+
+
+REMEDY = b'"remedy": {"kind": "install_packages", "commands": [["rm", "-r", "x"]]}'
+
+
+def test_an_agent_does_not_say_what_a_button_does():
+    note = b'{"type": "note", "level": "info", "text": "t", "hint": "h", ' + REMEDY + b"}"
+    end = b'{"type": "result", "ok": false, "error": {"kind": "tool_missing", "message": "m", ' + REMEDY + b"}}"
+    for lines in (EventLines(), EventLines(own=True)):
+        [told] = lines.line(note)
+        assert (told.text, told.hint, told.remedy) == ("t", None, None)
+    [failed] = EventLines().line(end)
+    assert (failed.error.message, failed.error.remedy) == ("m", None)
+    [failed] = EventLines(own=True).line(end)
+    assert failed.error.remedy.commands == [["rm", "-r", "x"]], "the ghostwriter is ours"

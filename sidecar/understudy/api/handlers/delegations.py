@@ -62,6 +62,7 @@ def preview(caller: Caller, params: StartParams) -> messages.PreviewResult:
         ],
         tokens=prompt.tokens if reads else 0,
         explain=decided.draft.explain,
+        lacks=decided.draft.lacks,
     )
 
 

@@ -11,9 +11,9 @@ import contextlib
 import errno
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import msgspec
 
@@ -29,10 +29,11 @@ from understudy.config.parsing.config_file import is_own, render
 from understudy.config.parsing.source_file import unusable_value
 from understudy.config.trust.records import preserving_trust, status
 from understudy.config.validation import delegator_rules, server_rules, workspace_rules
+from understudy.config.validation.config_sections import SECTIONS, FileContext
 from understudy.files import durable
 from understudy.model.config.config_entries import CheckEntry, DelegatorEntry, ModelServerEntry
 from understudy.model.config.delegators import NAME_PATTERN, Delegator, ModelServer, PermissionRule, Scope
-from understudy.model.errors import ErrorKind, Location, UnderstudyError
+from understudy.model.errors import ErrorKind, Location, Position, Range, UnderstudyError
 from understudy.model.evidence.checks import Check
 
 Kind = Literal["delegator", "route", "model_server", "check"]
@@ -193,7 +194,10 @@ class Editor:
             self._refuse_untrusted(self._load(), scope)
             if os.path.lexists(path):
                 raise UnderstudyError(
-                    ErrorKind.ALREADY_EXISTS, f"{path} exists, so it is not changed.", hint="Edit that file."
+                    ErrorKind.ALREADY_EXISTS,
+                    f"{path} exists, so it is not changed.",
+                    hint="Edit that file.",
+                    location=_top_of(path),
                 )
             self._apply(root, [(path, content)])
         return path
@@ -236,6 +240,41 @@ class Editor:
             empty = table.delegator is None and not table.recipes
             if not empty or os.path.lexists(path):
                 self._apply(root, [(path, None if empty else render(table))])
+
+    def add_to_worktrees(
+        self, scope: Scope, *, copy: Sequence[str] = (), link: Sequence[str] = (), setup: Sequence[str] = ()
+    ) -> None:
+        """Let new worktrees get these copies and links, and run this command, besides what the user has written.
+
+        Raises ``config_invalid``, ``untrusted_workspace``, ``not_editable`` if the user edited ``worktrees.toml``.
+        """
+        root = self.root(scope)
+        with self._locked(root):
+            self._refuse_untrusted(self._load(), scope)
+            path, table = self._own_worktrees(root)
+            table.copy = [*dict.fromkeys([*(table.copy or ()), *copy])] or None
+            table.link = [*dict.fromkeys([*(table.link or ()), *link])] or None
+            table.setup = [*setup] or table.setup
+            values = {name: value for name, value in msgspec.structs.asdict(table).items() if value is not None}
+            for finding in SECTIONS["worktrees"].problems(values, FileContext(self.workspace, ())):
+                raise UnderstudyError(ErrorKind.CONFIG_INVALID, finding.message, hint=finding.hint)
+            self._apply(root, [(path, render(table))])
+
+    def _own_worktrees(self, root: Path) -> tuple[Path, Any]:
+        """Return the generated ``worktrees.toml`` of a scope; raise ``not_editable`` if the user edited it."""
+        path = root / SINGLE[FileKind.WORKTREES]
+        if not os.path.lexists(path):
+            return path, config_file.WorktreesTable()
+        reading = self._reading(root, FileKind.WORKTREES)
+        for _, item in reading.sections:
+            if is_own(item):
+                return path, item.value
+        raise UnderstudyError(
+            ErrorKind.NOT_EDITABLE,
+            f"{path} was edited by hand, so Understudy does not change it.",
+            hint="Edit the file itself.",
+            location=_top_of(path),
+        )
 
     def preview_defaults(self, changes: Mapping[str | None, str], scope: Scope) -> tuple[Path, bytes, bytes]:
         """Return ``defaults.toml`` of ``scope``, its content, and that with ``changes`` (recipe, or None → delegator).
@@ -435,6 +474,10 @@ class Editor:
             for folder in folders:
                 folder.mkdir(parents=True, exist_ok=True)
             _write(changes, mode=0o644)
+
+
+def _top_of(path: Path) -> Location:
+    return Location(path.as_uri(), Range(Position(0, 0), Position(0, 0)))
 
 
 def _set_default(table: file_schema.DefaultsTable, recipe: str | None, delegator: str | None) -> None:

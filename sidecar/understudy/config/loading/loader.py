@@ -322,6 +322,8 @@ class Loader:
         """Merge what the files say in a section, field by field; a field with an error changes nothing."""
         section = SECTIONS[name]
         merged: dict[str, Any] = {}
+        chosen: dict[str, Any] = {}
+        """The values of the file that a frontend wrote, which is read first in its layer."""
         defaults = section.structure()
         for item in self.sections[name]:
             foreign = item.layer.scope is Scope.WORKSPACE
@@ -339,8 +341,12 @@ class Loader:
                 refused = section.refused(key, value, before)
                 if foreign and refused is not None:
                     problems.append(refused)
+                elif key in section.adds and (item.whole or chosen):
+                    merged[key] = [*dict.fromkeys([*(merged if item.whole else chosen).get(key, ()), *value])]
                 else:
                     merged[key] = value
+            if item.whole:
+                chosen = values
             self._note(item, problems)
         return section.structure(**merged)
 

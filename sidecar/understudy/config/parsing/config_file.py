@@ -36,12 +36,14 @@ REPLACEABLE = frozenset({"delegators", "routes", "model_servers", "defaults"})
 _LISTS = {"delegators": "delegators", "routes": "delegators", "model_servers": "servers", "checks": "checks"}
 _OPENING = re.compile(rb"\A(?:\xef\xbb\xbf)?\+\+\+[ \t]*\r?\n")
 _CLOSING = re.compile(rb"^\+\+\+[ \t]*\r?$", re.MULTILINE)
-Value = Delegator | ModelServer | Check | file_schema.DefaultsTable
+WorktreesTable = file_schema.TABLES["worktrees"]
+Value = Delegator | ModelServer | Check | file_schema.DefaultsTable | msgspec.Struct
 _KINDS: dict[type[Value], FileKind] = {
     Delegator: FileKind.DELEGATOR,
     ModelServer: FileKind.MODEL_SERVER,
     Check: FileKind.CHECK,
     file_schema.DefaultsTable: FileKind.DEFAULTS,
+    WorktreesTable: FileKind.WORKTREES,
 }
 
 
@@ -152,7 +154,9 @@ def _reading(into: Reading, source: Source | None, problems: list[LocatedFinding
             case FileKind.CONFIG:
                 _hand_written(into, source)
             case FileKind.DEFAULTS:
-                _defaults(into, source)
+                _table_file(into, source, "defaults", file_schema.DefaultsTable)
+            case FileKind.WORKTREES:
+                _table_file(into, source, "worktrees", WorktreesTable)
             case FileKind.RECIPE:
                 _recipe(into, source)
             case FileKind.DELEGATOR:
@@ -202,13 +206,14 @@ def _hand_written(into: Reading, source: Source) -> None:
             into.missing += into.problems[before:]
 
 
-def _defaults(into: Reading, source: Source) -> None:
+def _table_file(into: Reading, source: Source, name: str, structure: type[msgspec.Struct]) -> None:
+    """Read a file that holds one table and nothing else."""
     document, problems = source.parse()
     into.problems += problems
     if document is not None:
-        decoded = decode(document, file_schema.DefaultsTable, source, (), into.problems)
+        decoded = decode(document, structure, source, (), into.problems)
         if decoded is not None:
-            into.sections.append(("defaults", Item(decoded, into.layer, source, (), whole=True)))
+            into.sections.append((name, Item(decoded, into.layer, source, (), whole=True)))
 
 
 def _thing(into: Reading, source: Source, structure: type[msgspec.Struct]) -> Iterator[Item]:

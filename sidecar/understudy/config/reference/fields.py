@@ -37,6 +37,7 @@ DIALECT = "http://json-schema.org/draft-07/schema#"
 """The latest dialect that schema-driven TOML editors support completely."""
 
 _TITLES = {
+    FileKind.WORKTREES: "Understudy: worktrees.toml",
     FileKind.DEFAULTS: "Understudy: defaults.toml",
     FileKind.CONFIG: "Understudy: config.toml",
     FileKind.DELEGATOR: "Understudy: delegators/<name>.toml",
@@ -64,8 +65,8 @@ def schema_of(kind: FileKind) -> Schema:
             return _with_own_name(maker.table(ToolDefinition))
         case FileKind.RECIPE:
             return maker.table(file_schema.RecipeTable)
-        case FileKind.DEFAULTS:
-            return maker.section("defaults")
+        case FileKind.DEFAULTS | FileKind.WORKTREES:
+            return maker.section(kind)
         case FileKind.CONFIG:
             sections = {name: maker.section(name) for name in file_schema.TABLES}
             lists = {

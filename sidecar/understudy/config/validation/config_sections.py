@@ -100,6 +100,8 @@ class Section:
     bounds: Mapping[str, Bound] = field(default_factory=dict)
     rules: Callable[[Values, FileContext], Iterator[Finding]] = lambda _values, _context: iter(())
     """Find further mistakes; may replace a value by what it means."""
+    adds: Collection[str] = ()
+    """Lists of a file that a frontend wrote to which the hand-written file beside it adds."""
     without: Collection[str] = ()
     """Fields of the structure that the section does not have."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -218,6 +220,7 @@ SECTIONS: dict[str, Section] = {
         structure=Worktrees,
         bounds={"setup_timeout_seconds": _ABOVE_ZERO, "keep_days": _KEPT, "keep_bytes": _KEPT},
         rules=_worktrees,
+        adds={"copy", "link"},
     ),
     "retention": Section(
         structure=Retention,

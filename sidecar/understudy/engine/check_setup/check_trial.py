@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import re
 import secrets
@@ -35,6 +36,7 @@ from understudy.model.config.config_entries import CheckProposal, CheckTrial
 from understudy.model.config.delegators import ProgramLimits
 from understudy.model.delegation.spec import Bootstrap
 from understudy.model.evidence.checks import Check
+from understudy.model.remedies import Lack, Remedy, RemedyKind
 from understudy.process.program_spec import limits_of
 
 OPTION = "--check-trial"
@@ -107,9 +109,9 @@ async def _try(request: CheckTrialRequest) -> CheckTrial:
         project = project_folder(workspace, [request.check.cwd or ""])
         setting, note = with_interpreter(setting, request.interpreter, project)
         outcome = await run_once(PreparedCheck(check=request.check), setting)
-        notes += _missing_modules(outcome.output, workspace, tree)
+        lack = _missing_modules(outcome.output, workspace, tree)
         if not outcome.started:
-            notes += _missing_program(request.check, workspace, tree)
+            lack = _missing_program(request.check, workspace, tree)
     counts = outcome.counts or outcome.printed
     return CheckTrial(
         ok=outcome.green,
@@ -121,7 +123,9 @@ async def _try(request: CheckTrialRequest) -> CheckTrial:
         failed=counts.failed if counts is not None else None,
         skipped=counts.skipped if counts is not None else None,
         output_tail=outcome.output,
-        notes=[*notes, *([note] if note else [])],
+        notes=[*notes, *([note] if note else []), *([lack.text] if lack is not None else [])],
+        hint=lack.hint if lack is not None else None,
+        remedy=lack.remedy if lack is not None else None,
     )
 
 
@@ -136,33 +140,40 @@ def _worktree(request: CheckTrialRequest, folder: Path) -> tuple[Path, list[str]
     return path, [*base.notes, *made.notes, *extra.notes]
 
 
-def _missing_modules(output: str, workspace: Path, tree: Path) -> list[str]:
-    """Return a note for each module that only the workspace has: git ignores it, because it is generated."""
+def _missing_modules(output: str, workspace: Path, tree: Path) -> Lack | None:
+    """Return the modules that only the workspace has: git ignores them, because they are generated."""
     modules = dict.fromkeys(re.findall(r"No module named '([\w.]+)'", output))
     files = (f"{top}{module.replace('.', '/')}.py" for module in modules for top in ("", "src/"))
-    return [
-        f"{name} is ignored by git, so checks do not have it."
-        f' To copy it, add `worktrees.copy = ["{name}"]` to .understudy/config.toml.'
-        for name in files
-        if (workspace / name).is_file() and not (tree / name).exists()
-    ]
+    names = [name for name in files if (workspace / name).is_file() and not (tree / name).exists()]
+    if not names:
+        return None
+    return Lack(
+        text=f"{', '.join(names)}: ignored by git, so checks do not have it.",
+        hint=f"To copy it, add `worktrees.copy = {json.dumps(names)}` to .understudy/config.toml.",
+        remedy=Remedy(kind=RemedyKind.COPY_FILES, paths=names),
+    )
 
 
-def _missing_program(check: Check, workspace: Path, tree: Path) -> list[str]:
-    """Return a note about a program that only the workspace has, such as one that a package manager installed there."""
+def _missing_program(check: Check, workspace: Path, tree: Path) -> Lack | None:
+    """Return the program that only the workspace has, such as one that a package manager installed there."""
     path = PurePosixPath(check.argv[0])
     if path.is_absolute() or len(path.parts) < 2:
-        return []
+        return None
     file = PurePosixPath(os.path.normpath(check.cwd or "."), path)
     if file.parts[0] == ".." or not (workspace / file).exists() or (tree / file).exists():
-        return []
+        return None
     lacks = f"{file} is ignored by git, so checks do not have it."
     if (workspace / file).parent.parent.joinpath("pyvenv.cfg").is_file():
         python = bool(re.fullmatch(r"python[\d.]*(?:\.exe)?", file.name))
         instead = "{python}, which is the project's own Python" if python else f"{file.name}: its folder is on PATH"
-        return [f"{lacks} Write {instead}."]
+        return Lack(text=lacks, hint=f"Write {instead}.")
     folders = [part for part in file.parents if part.name == "node_modules"] or [file.parents[-2]]
-    return [f'{lacks} Set `link = ["{folders[-1]}"]` or a setup command under [worktrees] in .understudy/config.toml.']
+    return _unlinked(lacks, str(folders[-1]))
+
+
+def _unlinked(text: str, folder: str) -> Lack:
+    hint = f'Set `link = ["{folder}"]` or a setup command under [worktrees] in .understudy/config.toml.'
+    return Lack(text=text, hint=hint, remedy=Remedy(kind=RemedyKind.LINK_FOLDERS, paths=[folder]))
 
 
 @contextlib.contextmanager
@@ -228,12 +239,15 @@ def propose(
         free = _free_name(proposal.name if folder is None else f"{proposal.name}-{folder}", taken)
         taken.add(free)
         inside = workspace if folder is None else workspace / folder
+        lack = _problem(proposal, inside, folder, links, set_up=set_up)
         proposals.append(
             CheckProposal(
                 title=proposal.title,
                 check=Check(name=free, argv=list(proposal.argv), cwd=folder),
                 shown_by=shown_by if folder is None else f"{folder}/{shown_by}",
-                problem=_problem(proposal, inside, folder, links, set_up=set_up),
+                problem=lack.text if lack is not None else None,
+                hint=lack.hint if lack is not None else None,
+                remedy=lack.remedy if lack is not None else None,
                 configured=same,
             )
         )
@@ -254,21 +268,18 @@ def _found(project: Project) -> list[tuple[ProposedCheck, str]]:
 
 def _problem(
     proposal: ProposedCheck, root: Path, folder: str | None, links: Collection[str], *, set_up: bool
-) -> str | None:
+) -> Lack | None:
     program = proposal.argv[0]
     if "/" not in program and not program.startswith("{") and shutil.which(program) is None:
-        return f"The program {program} is not installed. Install it, then try again."
+        return Lack(text=f"The program {program} is not installed.", hint="Install it, then try again.")
     needed = proposal.folder if folder is None else f"{folder}/{proposal.folder}"
     if not proposal.folder or set_up or any(needed == link or needed.startswith(f"{link}/") for link in links):
         return None
     if not (root / proposal.folder).is_dir():
         if proposal.without_folder(Project(root)):
             return None
-        return f"{proposal.folder} is missing. Install the project's dependencies."
-    return (
-        f"Worktrees have no {proposal.folder}. "
-        f'Set `link = ["{needed}"]` or a setup command under [worktrees] in .understudy/config.toml.'
-    )
+        return Lack(text=f"{proposal.folder} is missing.", hint="Install the project's dependencies.")
+    return _unlinked(f"Worktrees have no {proposal.folder}.", needed)
 
 
 def _free_name(name: str, taken: Collection[str]) -> str:

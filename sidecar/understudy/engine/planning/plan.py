@@ -32,6 +32,7 @@ from understudy.model.delegation.spec import (
     runs_in_checkout,
 )
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.remedies import Lack
 from understudy.model.text import path_quoting
 from understudy.process.terminals import tmux
 
@@ -222,8 +223,9 @@ def plan(
     held, notes = start_options.limits_for(params, delegator, supported, configuration.limits)
     if params.workspace is not None and (named := repository.require_path(params.workspace).resolve()) != workspace:
         notes.append(f"The workspace is the whole repository {workspace}: {named.name} is a folder of it.")
+    lacks: list[Lack] = []
     if in_worktree and recipe.returns == "tree":
-        notes += _lacking_packages(workspace, files, configuration)
+        lacks = _lacking_packages(workspace, files, configuration)
     for path in [*files, *context]:
         if path not in unsaved and not (workspace / path).is_file():
             raise _missing_file(workspace, path)
@@ -296,6 +298,7 @@ def plan(
         created_at="",
         buffers={},
         notes=notes,
+        lacks=lacks,
         group_id=params.group_id,
     )
     return Plan(draft, files, context, target, buffers)
@@ -314,8 +317,8 @@ def _refuse_other_files(files: list[str], delegator: str, supported: Capabilitie
             )
 
 
-def _lacking_packages(workspace: Path, files: list[str], configuration: Configuration) -> list[str]:
-    """Return the note that no test of JavaScript can run in a worktree, if that is so."""
+def _lacking_packages(workspace: Path, files: list[str], configuration: Configuration) -> list[Lack]:
+    """Return that no test of JavaScript can run in a worktree, if that is so."""
     from understudy.judge.project import installed_packages
 
     trees = configuration.worktrees
@@ -323,7 +326,7 @@ def _lacking_packages(workspace: Path, files: list[str], configuration: Configur
     if not files and not configuration.checks:
         places = [""]
     lacking = installed_packages.lacking_packages(workspace, places, trees.link, set_up=bool(trees.setup))
-    return [] if lacking is None else [f"{lacking.why} {lacking.todo}"]
+    return [] if lacking is None else [lacking]
 
 
 def _missing_file(workspace: Path, path: str) -> UnderstudyError:

@@ -106,8 +106,8 @@ class Translator:
                 yield message(f"\n\n{failure(error)}{after}\n\n")
             case events.UserMessage(text=text):
                 yield helpers.update_user_message_text(sanitize.sanitize(text))
-            case events.Note(level=level, text=text):
-                shown = one_line(text)
+            case events.Note(level=level, text=text, hint=hint):
+                shown = one_line(f"{text} {hint}" if hint else text)
                 yield thought(f"{shown}\n") if level == "info" else message(f"\n\n{level.capitalize()}: {shown}\n\n")
             case events.Result(text=text, summary=summary) if not self.spoke and (text or summary):
                 yield message(sanitize.sanitize(text or summary or ""))

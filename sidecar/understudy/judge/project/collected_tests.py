@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 
 from understudy.judge.project.interpreter import ImportPlan, InterpreterFacts, check_environment
-from understudy.judge.project.missing_modules import why_no_tests
+from understudy.judge.project.missing_modules import Why, why_no_tests
 from understudy.process.program_spec import AccessProfile, Program, Role, limits_of
 from understudy.process.programs import children
 
@@ -20,7 +20,7 @@ _ERROR = re.compile(r"^(?:E\s+|ERROR: )(.+)$", re.MULTILINE)
 _OUTPUT_BYTES = 4 * 1024 * 1024
 
 
-def why_not_collected(folder: Path, facts: InterpreterFacts, scratch: Path) -> tuple[str, str] | None:
+def why_not_collected(folder: Path, facts: InterpreterFacts, scratch: Path) -> Why | None:
     """Return why pytest cannot collect the tests in ``folder``, and what to do; None if it can, or takes too long.
 
     This executes the project's code, where the user would: only in a trusted workspace. Blocks for up to 20 seconds.
@@ -43,4 +43,4 @@ def why_not_collected(folder: Path, facts: InterpreterFacts, scratch: Path) -> t
     errors = _ERROR.findall(printed)
     why = errors[0].strip() if errors else f"pytest ended with exit code {completed.code}"
     command = shlex.join([facts.executable, "-m", "pytest", "--collect-only", "-q"])
-    return f"pytest cannot collect the tests: {why.rstrip('.')}", f"See the whole error in {folder}: {command}"
+    return f"pytest cannot collect the tests: {why.rstrip('.')}", f"See the whole error in {folder}: {command}", None

@@ -6,9 +6,10 @@ import json
 import shlex
 import shutil
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
+
+from understudy.model.remedies import Lack, Remedy, RemedyKind
 
 FOLDER = "node_modules"
 _FILE = "package.json"
@@ -27,28 +28,12 @@ _INSTALLS = {
 _MOST_BYTES = 1024 * 1024
 
 
-@dataclass(frozen=True)
-class LackingPackages:
-    """Packages that worktrees lack."""
-
-    why: str
-    """A sentence."""
-    todo: str
-    """What to do, as a sentence."""
-    link: tuple[str, ...] = ()
-    """The folders that worktrees can link to, relative to the workspace."""
-    setup: tuple[str, ...] = ()
-    """The command that installs them in each worktree, if a link does not do."""
-
-
 def installs_nothing(package: Any) -> bool:
     """Return whether a ``package.json`` names no packages that a script may need."""
     return isinstance(package, dict) and not any(package.get(kind) for kind in _KINDS)
 
 
-def lacking_packages(
-    workspace: Path, places: Iterable[str], links: Collection[str], *, set_up: bool
-) -> LackingPackages | None:
+def lacking_packages(workspace: Path, places: Iterable[str], links: Collection[str], *, set_up: bool) -> Lack | None:
     """Return which packages worktrees lack for work on files or folders of a workspace; None if nothing is missing.
 
     ``links`` are the paths that worktrees link to; ``set_up``: a command installs packages in each worktree.
@@ -65,10 +50,11 @@ def lacking_packages(
     manager = _INSTALLS[lock[1]][0] if lock is not None else "npm"
     present = [(folder / FOLDER).as_posix() for folder in around if (workspace / folder / FOLDER).is_dir()]
     if not present:
-        where = "" if lock is None or not lock[0].parts else f" in {lock[0]}"
-        return LackingPackages(
-            f"{FOLDER} is missing: the packages of {next(iter(packages)) / _FILE} are not installed.",
-            f"Install the project's dependencies: {manager} install{where}.",
+        where = "" if lock is None or not lock[0].parts else str(lock[0])
+        return Lack(
+            text=f"{FOLDER} is missing: the packages of {next(iter(packages)) / _FILE} are not installed.",
+            hint=f"Install the project's dependencies: {manager} install{f' in {where}' if where else ''}.",
+            remedy=Remedy(kind=RemedyKind.INSTALL_PACKAGES, commands=[[manager, "install"]], folder=where),
         )
     missing = [
         folder for folder in present if not any(folder == link or folder.startswith(f"{link}/") for link in links)
@@ -81,11 +67,12 @@ def lacking_packages(
         setup = _INSTALLS[lock[1]]
         command = f"understudy init --scope workspace --setup {shlex.quote(shlex.join(setup))}"
         line = f"setup = {json.dumps(list(setup))}"
-        return LackingPackages(why, _todo("Install them in each worktree", command, line), setup=setup)
+        remedy = Remedy(kind=RemedyKind.SET_UP_WORKTREES, commands=[list(setup)])
+        return Lack(text=why, hint=_todo("Install them in each worktree", command, line), remedy=remedy)
     options = " ".join(f"--link {shlex.quote(folder)}" for folder in missing)
     line = f"link = {json.dumps([*links, *missing])}"
     todo = _todo("Link to those that are installed", f"understudy init --scope workspace {options}", line)
-    return LackingPackages(why, todo, link=tuple(missing))
+    return Lack(text=why, hint=todo, remedy=Remedy(kind=RemedyKind.LINK_FOLDERS, paths=missing))
 
 
 def _todo(what: str, command: str, line: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.files.version_files import named_files
+from understudy.model.remedies import Remedy, RemedyKind
 
 NAME_PYTHON = 'name its Python in .understudy/config.toml: `[environment]` with `python = "PATH"`'
 """What to do if the wrong interpreter is found, as the end of a sentence."""
@@ -23,7 +24,11 @@ _NAME = re.compile(r"[\w.-]+")
 _MOST_FILES = 20
 
 
-def why_not_imported(root: Path, reason: str, python: str, statement: str = "") -> tuple[str, str]:
+Why = tuple[str, str, Remedy | None]
+"""What is wrong, what to do about it, for the command line (empty: unknown), and for a button."""
+
+
+def why_not_imported(root: Path, reason: str, python: str, statement: str = "") -> Why:
     """Return why a module cannot be imported, and what to do if another one is missing.
 
     That is not installed, or generated and ignored by git. ``python`` is the project's interpreter. ``statement`` is
@@ -31,7 +36,7 @@ def why_not_imported(root: Path, reason: str, python: str, statement: str = "") 
     """
     missing = _MISSING.search(reason)
     if missing is None:
-        return reason, ""
+        return reason, "", None
     part = missing[1].replace(".", "/") + ".py"
     ignored = (root / ".gitignore").read_text("utf-8", "replace") if (root / ".gitignore").is_file() else ""
     settings = (root / "pyproject.toml").read_text("utf-8", "replace") if (root / "pyproject.toml").is_file() else ""
@@ -39,34 +44,38 @@ def why_not_imported(root: Path, reason: str, python: str, statement: str = "") 
     declared = name in {path.rpartition("/")[2] for path in named_files(settings)}
     if name in ignored or declared:
         part = f"src/{part}" if (root / "src" / part.partition("/")[0]).is_dir() else part
-        hint = f'Add `worktrees.copy = ["{part}"]` to .understudy/config.toml.'
+        why = f"`{part}` is generated and ignored by git"
         if declared:  # it would have been copied
-            hint = f"Build the project once in your checkout, then try again: {shlex.quote(python)} -m pip install -e ."
-        return f"`{part}` is generated and ignored by git", hint
+            build = [python, "-m", "pip", "install", "-e", "."]
+            hint = f"Build the project once in your checkout, then try again: {shlex.join(build)}"
+            return why, hint, Remedy(kind=RemedyKind.INSTALL_PACKAGES, commands=[build])
+        hint = f'Add `worktrees.copy = ["{part}"]` to .understudy/config.toml.'
+        return why, hint, Remedy(kind=RemedyKind.COPY_FILES, paths=[part])
     if "." in missing[1]:
-        return reason, ""
-    hint = _how_to_install(root, missing[1], python, statement)
-    return f"{missing[1]} is not installed in the project's environment", hint
+        return reason, "", None
+    what, install = _how_to_install(root, missing[1], python, statement)
+    remedy = Remedy(kind=RemedyKind.INSTALL_PACKAGES, commands=[install])
+    return f"{missing[1]} is not installed in the project's environment", f"{what}: {shlex.join(install)}", remedy
 
 
-def why_no_tests(root: Path, printed: str, python: str) -> tuple[str, str] | None:
+def why_no_tests(root: Path, printed: str, python: str) -> Why | None:
     """Return which module pytest did not find when it loaded the files of the tests, with what to do; None: none."""
     missing = _IN_TESTS.search(printed)
     if missing is None:
         return None
     before = printed[: missing.start()]
     statements = _STATEMENT.findall(before)
-    why, hint = why_not_imported(root, missing[1], python, statements[-1] if statements else "")
+    why, hint, remedy = why_not_imported(root, missing[1], python, statements[-1] if statements else "")
     places = _PLACE.findall(before)
     where = "{}:{}".format(*places[-1]) if places else "a file that pytest loads"
-    return f"{where} cannot be loaded: {why}", hint
+    return f"{where} cannot be loaded: {why}", hint, remedy
 
 
-def _how_to_install(root: Path, module: str, python: str, statement: str) -> str:
+def _how_to_install(root: Path, module: str, python: str, statement: str) -> tuple[str, list[str]]:
     """Return the command that installs a module, as the project itself names what has it, if it does."""
-    install = f"{shlex.quote(python)} -m pip install"
+    install = [python, "-m", "pip", "install"]
     if any((root / folder / module).is_dir() for folder in (".", "src")):
-        return f"Install the project itself: {install} -e ."
+        return "Install the project itself", [*install, "-e", "."]
     named = {_normal(f"{prefix}{module}") for prefix in ("", "py", "python-")}
     if statement.startswith(f"{module}."):
         parts = statement.split(".")
@@ -76,8 +85,8 @@ def _how_to_install(root: Path, module: str, python: str, statement: str) -> str
         if distributions & named:
             # Only a new pip knows groups.
             arguments = {"extra": ["-e", f".[{name}]"], "group": listed, "file": ["-r", name]}
-            return f"Install what the project declares: {install} {shlex.join(arguments[kind])}"
-    return f"Install what provides it: {install} {module}"
+            return "Install what the project declares", [*install, *arguments[kind]]
+    return "Install what provides it", [*install, module]
 
 
 def _declared(root: Path) -> Iterator[tuple[str, str, list[str]]]:

@@ -70,14 +70,8 @@ def _check_new(new: NewTests) -> str | None:
     if not tests or new.read("package.json") is None:
         return None
     if all(package_with(runner, tests, new) is None for runner in ("vitest", "jest")):
-        return (
-            "The new JavaScript tests were not run: package.json names neither vitest nor jest. "
-            "Add a check that runs them: understudy checks add."
-        )
-    return (
-        "The new JavaScript tests were not run: node_modules of the worktree has neither vitest nor jest. "
-        'Set `link = ["node_modules"]` or a setup command in [worktrees] of the configuration.'
-    )
+        return "The new JavaScript tests were not run: package.json names neither vitest nor jest."
+    return "The new JavaScript tests were not run: node_modules of the worktree has neither vitest nor jest."
 
 
 def _command(argv: Sequence[str], folder: Path) -> ScriptCommand | None:

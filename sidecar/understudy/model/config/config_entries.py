@@ -12,6 +12,7 @@ from understudy.model.capabilities import Install, MessageTime, OptionValue
 from understudy.model.config.delegators import Delegator, ModelServer, Scope
 from understudy.model.errors import FailureClass, Location
 from understudy.model.evidence.checks import Check
+from understudy.model.remedies import Remedy
 from understudy.model.wire import Wire
 
 ImportSource = Literal["agent-delegate", "delegate-local", "agent-delegator", "sideagent", "operator"]
@@ -141,7 +142,11 @@ class CheckProposal(Wire, kw_only=True):
     shown_by: str
     """The file that shows that the project uses this runner, relative to the workspace."""
     problem: str | None = None
-    """What keeps it from running here, as far as files show it, and what to do."""
+    """What keeps it from running here, as far as files show it."""
+    hint: str | None = None
+    """What to do, as a sentence for the command line."""
+    remedy: Remedy | None = None
+    """The same for a button; then the check can be tried."""
     configured: bool
     """Whether a check with the same command is configured."""
 
@@ -166,6 +171,10 @@ class CheckTrial(Wire, kw_only=True):
     """The end of its output, or why it could not be started."""
     notes: list[str]
     """What differs from the user's checkout, such as files that were left out."""
+    hint: str | None = None
+    """What to do so that it may pass, as a sentence for the command line."""
+    remedy: Remedy | None = None
+    """The same for a button; then it can be tried again."""
 
 
 class SupportedOption(Wire, kw_only=True):

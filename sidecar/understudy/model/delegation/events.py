@@ -17,6 +17,7 @@ from understudy.model.errors import ErrorInfo
 from understudy.model.evidence.checks import BaseComparison, CheckResult, MutationResult
 from understudy.model.hunks import Review
 from understudy.model.places import ChangedPlace
+from understudy.model.remedies import Remedy
 from understudy.model.states import State
 from understudy.model.verdicts import Reservation, ReservationFact, Verdict
 from understudy.model.wire import Wire
@@ -313,6 +314,10 @@ class Note(Event, tag="note", kw_only=True):
     text: str
     begins_again: bool = False
     """Whether the agent's text since its last turn does not count: the answer begins again."""
+    hint: str | None = None
+    """What to do, as a sentence for the command line."""
+    remedy: Remedy | None = None
+    """The same for a button; only Understudy sets it."""
 
 
 class Finished(Event, tag="finished", kw_only=True):

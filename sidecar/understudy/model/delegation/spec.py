@@ -13,6 +13,7 @@ from understudy.model.delegation.delegations import AskedBy, Delegation, Explana
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import Check, Evidence
 from understudy.model.hunks import Review
+from understudy.model.remedies import Lack
 from understudy.model.states import State
 from understudy.model.wire import Wire, ready
 
@@ -148,6 +149,8 @@ class Spec(Wire, kw_only=True):
     """Path inside the workspace (POSIX, C-quoted when it is not UTF-8) → file name in ``buffers/``."""
     notes: list[str]
     """Notes of the caller about this request, such as a text that could not be passed on."""
+    lacks: list[Lack] = msgspec.field(default_factory=list)
+    """What its worktree lacks for the project's tests."""
     group_id: str | None = None
     after: list[str] = msgspec.field(default_factory=list)
     """Delegations of the same group that must succeed before this one starts."""

@@ -23,6 +23,7 @@ from understudy.judge.project import collected_tests, installed_packages, interp
 from understudy.model.confinement import Confinement
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, Location, UnderstudyError
+from understudy.model.remedies import Remedy, RemedyKind
 from understudy.model.states import State
 from understudy.model.text import path_quoting
 from understudy.process import call_checks
@@ -81,7 +82,7 @@ def doctor(caller: Caller, params: messages.DoctorParams) -> messages.DoctorResu
         try:
             finding = check(caller, folder)
         except UnderstudyError as error:
-            finding = _found(error.message, ok=False, hint=error.hint)
+            finding = _found(error.message, ok=False, hint=error.hint, remedy=error.remedy)
         except Exception as error:  # a bug in one check must not hide the others
             finding = _found(f"{type(error).__name__}: {error}", ok=False)
         if finding is not None:
@@ -93,9 +94,11 @@ def doctor(caller: Caller, params: messages.DoctorParams) -> messages.DoctorResu
     return messages.DoctorResult(checks=findings)
 
 
-def _found(message: str, *, ok: bool = True, hint: str | None = None) -> messages.DoctorCheck:
+def _found(
+    message: str, *, ok: bool = True, hint: str | None = None, remedy: Remedy | None = None
+) -> messages.DoctorCheck:
     """Return a finding; ``doctor`` gives it the name of its check."""
-    return messages.DoctorCheck(name="", ok=ok, message=message, hint=hint)
+    return messages.DoctorCheck(name="", ok=ok, message=message, hint=hint, remedy=remedy)
 
 
 def _importable(caller: Caller) -> messages.DoctorCheck | None:
@@ -106,8 +109,8 @@ def _importable(caller: Caller) -> messages.DoctorCheck | None:
     if not names:
         return None
     commands = ", ".join(f"understudy import {name}" for name in names)
-    message = f"Configuration of {' and '.join(names)} can be imported (shown first): {commands}"
-    return messages.DoctorCheck(name="import", ok=True, message=message)
+    message = f"Configuration of {' and '.join(names)} can be imported."
+    return messages.DoctorCheck(name="import", ok=True, message=message, hint=f"It is shown first: {commands}")
 
 
 def _platform(caller: Caller, _: Path | None) -> messages.DoctorCheck:
@@ -209,6 +212,7 @@ def _configuration(caller: Caller, _: Path | None) -> messages.DoctorCheck:
         if configured
         else "No delegator is configured; ghostwriter writes tests without one.",
         hint=None if configured else "Add one: understudy delegators add",
+        remedy=None if configured else Remedy(kind=RemedyKind.ADD_DELEGATOR),
     )
 
 
@@ -231,6 +235,7 @@ def _trust(_: Caller, folder: Path | None) -> messages.DoctorCheck | None:
     return _found(
         f"You have not trusted {top}: no delegation starts there yet.",
         hint="See what it would allow, and decide: understudy trust",
+        remedy=Remedy(kind=RemedyKind.TRUST),
     )
 
 
@@ -248,6 +253,7 @@ def _interpreter(caller: Caller, folder: Path | None) -> messages.DoctorCheck | 
             "No Python was found for this project.",
             hint="Install Python 3, then create its environment: python3 -m venv .venv",
         )
+    folder_name = str(project) if project else ""
     with tempfile.TemporaryDirectory() as scratch:
         facts = interpreter.describe(python, neutral=Path(scratch))
         missing = collected_tests.why_not_collected(top / project, facts, Path(scratch)) if facts.has_pytest else None
@@ -255,17 +261,23 @@ def _interpreter(caller: Caller, folder: Path | None) -> messages.DoctorCheck | 
     where = f"in {project}" if project else "of this project"
     message = f"Tests {where} run with Python {version} at {python.path}"
     if missing is not None:
-        return _found(
-            f"{message}. {missing[0]}.", ok=False, hint=f"In {project}: {missing[1]}" if project else missing[1]
-        )
+        why, hint, remedy = missing
+        if remedy is not None and remedy.commands:
+            remedy.folder = folder_name
+        return _found(f"{message}. {why}.", ok=False, hint=f"In {project}: {hint}" if project else hint, remedy=remedy)
     if facts.has_pytest:
         return _found(f"{message}.")
-    command = "python3 -m venv .venv && .venv/bin/pip install -e . pytest"
+    if python.origin == "PATH":
+        commands = [["python3", "-m", "venv", ".venv"], [".venv/bin/pip", "install", "-e", ".", "pytest", "hypothesis"]]
+        remedy, what = Remedy(kind=RemedyKind.MAKE_ENVIRONMENT, commands=commands), "Create an environment for it"
+    else:
+        install = [str(python.path), "-m", "pip", "install", "pytest", "hypothesis"]
+        remedy, what = Remedy(kind=RemedyKind.INSTALL_PACKAGES, commands=[install]), "Install it there"
+    remedy.folder = folder_name
     return _found(
         f"{message}, which has no pytest. The ghostwriter needs it.",
-        hint=f"Create an environment for the project: {command}"
-        if python.origin == "PATH"
-        else f"Install it there: {shlex.quote(str(python.path))} -m pip install pytest",
+        hint=f"{what}: {' && '.join(shlex.join(argv) for argv in remedy.commands)}",
+        remedy=remedy,
     )
 
 
@@ -279,9 +291,7 @@ def _packages(caller: Caller, folder: Path | None) -> messages.DoctorCheck | Non
     lacking = installed_packages.lacking_packages(top, [place], trees.link, set_up=bool(trees.setup))
     if lacking is None:
         return None
-    finding = _found(lacking.why, hint=lacking.todo)
-    finding.link, finding.setup = list(lacking.link) or None, list(lacking.setup) or None
-    return finding
+    return _found(lacking.text, hint=lacking.hint, remedy=lacking.remedy)
 
 
 def _workspace(folder: Path | None) -> Path | None:
@@ -297,8 +307,9 @@ def _checks(caller: Caller, _: Path | None) -> messages.DoctorCheck:
     elif proposed is not None:
         message = f"None is configured. This project uses {proposed.title} ({proposed.shown_by})."
         if proposed.problem is not None:
-            return _found(message, hint=proposed.problem)
-        message += " Try it and add it: understudy checks add"
+            return _found(f"{message} {proposed.problem}", hint=proposed.hint, remedy=proposed.remedy)
+        hint, remedy = "Try it and add it: understudy checks add", Remedy(kind=RemedyKind.ADD_CHECK)
+        return _found(message, hint=hint, remedy=remedy)
     else:
         message = "None is configured, and no test runner was found here. New tests are run anyway."
     return _found(message)
@@ -312,8 +323,13 @@ def _place(location: Location) -> str:
 def _tools(caller: Caller, _: Path | None) -> messages.DoctorCheck:
     installed = [tool for tool in overview.tools(caller, messages.ToolsParams()).tools if tool.found]
     names = ", ".join(f"{tool.name} {tool.version or ''}".strip() for tool in installed)
-    none = "No agent CLI was found on PATH. See how to install one: understudy tools TOOL"
-    return _found(names or none)
+    if names:
+        return _found(names)
+    return _found(
+        "No agent CLI was found on PATH.",
+        hint="See how to install one: understudy tools TOOL",
+        remedy=Remedy(kind=RemedyKind.ADD_DELEGATOR),
+    )
 
 
 def _delegations(caller: Caller, _: Path | None) -> messages.DoctorCheck:
@@ -331,6 +347,7 @@ def _delegations(caller: Caller, _: Path | None) -> messages.DoctorCheck:
         f"{len(unfinished)} running or waiting.{' The queue is paused.' if paused else ''} {sizes}",
         ok=not paused,
         hint="Let what waits start: understudy queue resume" if paused else None,
+        remedy=Remedy(kind=RemedyKind.RESUME_QUEUE) if paused else None,
     )
 
 

@@ -26,10 +26,11 @@ from understudy.engine.running.run_context import RunContext
 from understudy.engine.running.user_requests import PermissionRequests
 from understudy.files import durable
 from understudy.journal.writing.writer import Writer
-from understudy.model.config.delegators import Delegator, Limits
+from understudy.model.config.delegators import Delegator, Limits, ModelServer
 from understudy.model.delegation import events
 from understudy.model.delegation.spec import Spec, SpecCandidate
 from understudy.model.errors import ErrorKind, UnderstudyError, scope_of
+from understudy.model.remedies import Remedy, RemedyKind
 from understudy.policy.budget import Budget, Shortage, Spending, billed, spent_in
 from understudy.policy.candidates import Option, Turn, next_turn, why_too_small
 from understudy.policy.patience import Patience
@@ -126,7 +127,7 @@ class SingleAttempt:
         task, redactor = await self._run.in_thread(self._prepare, order, spec, messages, request, relay)
         self._run.emit.redact_with(redactor)
         runner = runner_for(candidate.delegator, candidate.model_server, candidate.tool_definition)
-        if runner.capabilities.follows_instructions:
+        if candidate.delegator.tool is None or runner.capabilities.follows_instructions:
             self._run.emit(events.Prompt(tokens=tokens_of(len(task.prompt.encode()))))
         outcome = await runner.run(task, emit)
         self._run.emit.close()
@@ -280,6 +281,8 @@ class CandidateChoice:
     async def count(self, candidate: SpecCandidate, failure: UnderstudyError | None) -> None:
         """Record how an attempt ended, for the pauses of its delegator."""
         run, delegator, server = self._run, candidate.delegator, candidate.model_server
+        if failure is not None and failure.remedy is None:
+            failure.remedy = _remedy(failure.kind, delegator, server)
         if failure is not None and failure.kind is ErrorKind.TOOL_MISSING:
             self._without_program.append(delegator)
         if failure is not None and failure.kind is ErrorKind.CONTEXT_TOO_LONG:
@@ -300,6 +303,20 @@ class CandidateChoice:
                 start_conditions.admit_attempt, self._run.state, candidate.delegator, candidate.model_server
             )
         return Admission()
+
+
+def _remedy(kind: ErrorKind, delegator: Delegator, server: ModelServer | None) -> Remedy | None:
+    """Return what helps a delegator that cannot work; None if nothing is known."""
+    match kind:
+        case ErrorKind.AUTH_FAILED if server is not None:
+            return Remedy(kind=RemedyKind.SET_KEY, name=server.name)
+        case ErrorKind.AUTH_FAILED if delegator.tool is not None:
+            return Remedy(kind=RemedyKind.LOG_IN, name=delegator.tool)
+        case ErrorKind.TOOL_MISSING if delegator.tool is not None:
+            return Remedy(kind=RemedyKind.INSTALL_TOOL, name=delegator.tool)
+        case ErrorKind.MODEL_NOT_FOUND:
+            return Remedy(kind=RemedyKind.CHOOSE_MODEL, name=delegator.name)
+    return None
 
 
 def _starts_alike(first: Delegator, second: Delegator) -> bool:

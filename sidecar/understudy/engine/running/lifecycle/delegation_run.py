@@ -164,6 +164,8 @@ class DelegationRun:
         run = self._run
         for text in run.spec.notes:
             run.emit(events.Note(level="warning", text=text))
+        for lack in run.spec.lacks:
+            run.emit(events.Note(level="warning", text=lack.text, hint=lack.hint, remedy=lack.remedy))
         await self._preparation.prepare()
         await self._campaign.run()
         self._failure = self._campaign.failure
@@ -255,6 +257,11 @@ class DelegationRun:
         if self._stops.only_checks and not self._judging.is_complete:
             reservations.add(Reservation.NOT_MUTATION_TESTED)
             facts.append(ReservationFact(reservation=Reservation.NOT_MUTATION_TESTED, text=_STOPPED))
+        if self._before is None and Reservation.NO_CHECKS in reservations:
+            facts += [
+                ReservationFact(reservation=Reservation.NO_CHECKS, text=lack.text, hint=lack.hint, remedy=lack.remedy)
+                for lack in run.spec.lacks
+            ]
         failure = self._failure
         verdict, listed = verdict_rules.verdict_of(
             verdict_rules.VerdictFacts(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from understudy.api.caller import require_current_folder
 from understudy.api.messages import DoctorCheck
@@ -19,6 +20,7 @@ from understudy.frontends.cli.output import output
 from understudy.frontends.cli.terminal import terminal
 from understudy.frontends.cli.terminal.terminal import HeldInterrupt
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.remedies import RemedyKind
 
 
 def with_trust(
@@ -111,26 +113,16 @@ def ask(workspace: Path) -> bool:
 
 
 def offer_packages(workspace: Path, findings: Iterable[DoctorCheck]) -> None:
-    """Offer to give worktrees the installed packages that they lack; a file that exists is left as it is."""
+    """Offer to give worktrees the installed packages that they lack."""
     for finding in findings:
-        if not (finding.link or finding.setup):
+        remedy = finding.remedy
+        if remedy is None or remedy.kind not in {RemedyKind.LINK_FOLDERS, RemedyKind.SET_UP_WORKTREES}:
             continue
-        how = f"link to {', '.join(finding.link)}" if finding.link else f"run `{shlex.join(finding.setup or [])}`"
+        how = f"link to {', '.join(remedy.paths)}" if remedy.paths else f"run `{shlex.join(remedy.commands[0])}`"
         output.say(finding.message, err=True)
         if not click.confirm(f"Let each worktree {terminal.one_line(how)}?", default=True, err=True):
             continue
-        try:
-            call(
-                "configuration/init",
-                scope="workspace",
-                workspace=str(workspace),
-                link=finding.link or [],
-                setup=finding.setup or [],
-            )
-        except UnderstudyError as error:
-            if error.kind is not ErrorKind.ALREADY_EXISTS:
-                raise
-            output.say(f"{error.message} {finding.hint or ''}", err=True)
+        call("remedies/apply", remedy=msgspec.to_builtins(remedy), workspace=str(workspace))
 
 
 def confirm() -> bool:

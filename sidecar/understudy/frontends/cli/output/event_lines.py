@@ -62,8 +62,9 @@ def line(event: events.Event) -> str | None:
             return one_line(news(places, total))
         case events.RoundJudged():
             return round_of_tests(event)
-        case events.Note(level=level, text=text):
-            return one_line(text) if level == "info" else f"{level}: {one_line(text)}"
+        case events.Note(level=level, text=text, hint=hint):
+            said = one_line(f"{text} {hint}" if hint else text)
+            return said if level == "info" else f"{level}: {said}"
         case events.Finished(verdict=verdict, reservations=reservations, error=failure):
             because = reasons(failure, reservations)
             return f"finished: {words(verdict)}" + (f" ({because})" if because else "")

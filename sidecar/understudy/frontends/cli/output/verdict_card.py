@@ -170,6 +170,8 @@ def _reservations(delegation: Delegation, paint: Paint) -> str:
         if reservation is Reservation.NOT_ISOLATED and delegation.review.pending and not delegation.review.accepted:
             todo = "you undid its changes: your files no longer contain them"
         mark = paint("!", fg="yellow", bold=True)
+        hints = [fact.hint for fact in delegation.reservation_facts if fact.reservation is reservation and fact.hint]
+        todo = one_line(hints[0]) if hints else todo
         facts = [one_line(fact) for fact in delegation_text.facts_of(reservation, delegation)[:_SHOWN]]
         if reservation is Reservation.CHANGE_NOT_TESTED and untested(delegation.places):
             of_places = share(delegation.places)

@@ -44,11 +44,10 @@ def list_(*, workspace: str | None, json_: bool) -> None:
     for entry in result.checks:
         problem = next((problem.message for problem in entry.state.problems), "")
         rows.append((entry.check.name, _command(entry.check), entry.scope, problem))
-    rows += [
-        (proposal.check.name, _command(proposal.check), f"found in {proposal.shown_by}", proposal.problem or "")
-        for proposal in result.proposals
-        if not proposal.configured
-    ]
+    for proposal in result.proposals:
+        if not proposal.configured:
+            problem = " ".join(filter(None, (proposal.problem, proposal.hint)))
+            rows.append((proposal.check.name, _command(proposal.check), f"found in {proposal.shown_by}", problem))
     output.table(("NAME", "COMMAND", "FROM", "PROBLEM"), rows, wrap=True)
     output.problems(result.problems)
     if not result.checks:
@@ -227,7 +226,7 @@ def _print_trial(trial: Any, *, json_: bool) -> None:
         lines = trial.output_tail.rstrip().splitlines()
         for line in lines[-_SHOWN_LINES:]:
             click.echo(f"    {terminal.sanitize(line)}")
-    for note in trial.notes:
+    for note in [*trial.notes, *([trial.hint] if trial.hint else [])]:
         output.say(f"note: {terminal.one_line(note)}", err=True)
 
 

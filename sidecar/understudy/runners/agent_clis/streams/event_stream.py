@@ -26,6 +26,7 @@ import msgspec
 from understudy.model.delegation import events
 from understudy.model.delegation.events import Event, UsageReport
 from understudy.model.errors import ErrorInfo, ErrorKind
+from understudy.model.remedies import Remedy
 from understudy.model.text import foreign_json
 from understudy.model.wire import Wire, ready
 from understudy.runners.driver.source import AgentFinished
@@ -56,6 +57,7 @@ class _Error(Wire, kw_only=True):
     kind: str = "tool_crashed"
     message: str = ""
     hint: str | None = None
+    remedy: Remedy | None = None
 
 
 class _Result(Wire, tag_field="type", tag="result", kw_only=True):
@@ -92,10 +94,11 @@ _Line = (
 
 
 class EventLines:
-    """Parses the format above."""
+    """Parses the format above. Only an agent of Understudy's ``own`` says what a button does."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, own: bool = False) -> None:
         """Create the decoder."""
+        self._own = own
         self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(ready(_Line))
 
     def line(self, line: bytes) -> list[Event | AgentFinished] | None:
@@ -105,11 +108,15 @@ class EventLines:
         except foreign_json.UNREADABLE:
             return None
         if isinstance(value, _Result):
+            if not self._own and value.error is not None:
+                value.error.remedy = None
             return [_finished(value)]
         if isinstance(value, _Usage):
             return [_usage(value)]
         # Only Understudy sets these fields.
         value.seq, value.at, value.attempt = events.UNSTAMPED, "", events.UNSTAMPED
+        if isinstance(value, events.Note):
+            value.hint = value.remedy = None
         return [value]
 
 
@@ -118,7 +125,8 @@ def _finished(result: _Result) -> AgentFinished:
         return AgentFinished(text=result.text, summary=result.summary)
     error = result.error or _Error(message="The agent reported a failure without a message.")
     kind = ErrorKind(error.kind) if error.kind in REPORTABLE else ErrorKind.TOOL_CRASHED
-    return AgentFinished(text=result.text, summary=result.summary, error=ErrorInfo(kind, error.message, error.hint))
+    reported = ErrorInfo(kind, error.message, error.hint, remedy=error.remedy)
+    return AgentFinished(text=result.text, summary=result.summary, error=reported)
 
 
 def _usage(usage: _Usage) -> UsageReport:
