@@ -2,7 +2,8 @@
 
 The VSIX installs offline on the platform it was built on, for each of ``PYTHONS``. Building it needs Node 20 or newer
 (``scripts/extension`` checks this) and dist/*.whl. Builds are reproducible: all times are those of the last commit. The
-script compares the contents with ``CONTENTS`` and deletes a VSIX that differs.
+script compares the contents with ``CONTENTS`` and deletes a VSIX that differs. Wheels of other packages are kept in
+``build/wheels/`` until the lock or this script changes.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ from pathlib import Path
 
 from packaging.markers import Marker, default_environment
 from packaging.tags import platform_tags
-from packaging.utils import canonicalize_name, parse_wheel_filename
+from packaging.utils import parse_wheel_filename
 
 TOP = Path(__file__).parents[1]
 EXTENSION = TOP / "vscode-extension"
 WHEELS = EXTENSION / "wheels"
+UNPACK = TOP / "scripts" / "unpack_wheels.py"
+CACHE = TOP / "build" / "wheels"
 PYTHONS = ("3.11", "3.12", "3.13")
 """Supported versions of Python; a test compares them with the classifiers in pyproject.toml."""
 NEWEST_GLIBC = 28
@@ -51,7 +54,8 @@ CONTENTS = {
     r"extension/media/icon\.(png|svg)": 2,
     r"extension/media/walkthrough/[a-z0-9-]+\.(md|svg)": None,
     r"extension/media/screenshots/[a-z0-9-]+\.png": None,
-    r"extension/wheels/requirements\.txt": 1,
+    r"extension/wheels/python3\.(11|12|13)\.txt": 3,
+    r"extension/wheels/unpack_wheels\.py": 1,
     r"extension/wheels/[A-Za-z0-9_.+-]+\.whl": None,
 }
 """Pattern → number of matching files in a VSIX (None: at least one). Other files are errors."""
@@ -73,14 +77,16 @@ def main() -> None:
     own = sorted((TOP / "dist").glob("understudy-*.whl"))
     if len(own) != 1:
         sys.exit(f"Expected one wheel in dist, found {len(own)}. Run `make package`.")
-    entries = list(locked())
+    cached = locked_wheels()
     shutil.rmtree(WHEELS, ignore_errors=True)
     WHEELS.mkdir()
     for version in PYTHONS:
-        download(entries, version)
-    build_sources(entries)
-    shutil.copy2(own[0], WHEELS)
-    write_requirements(entries, own[0])
+        listed = [*sorted((cached / version).glob("*.whl")), *sorted((cached / "pure").glob("*.whl")), own[0]]
+        for wheel in listed:
+            shutil.copy2(wheel, WHEELS)
+        lines = [f"{hashlib.sha256(wheel.read_bytes()).hexdigest()}  {wheel.name}\n" for wheel in listed]
+        (WHEELS / f"python{version}.txt").write_text("".join(lines), encoding="utf-8")
+    shutil.copy2(UNPACK, WHEELS)
     manifest = json.loads((EXTENSION / "package.json").read_text(encoding="utf-8"))
     vsix = TOP / "dist" / f"understudy-{target}-{manifest['version']}.vsix"
     for script in ("esbuild.mjs", "scripts/readme.mjs"):
@@ -163,7 +169,25 @@ SOURCE_ONLY = frozenset({"jsonrpcserver", "oslash"})
 """Packages that are published without a wheel. They are pure Python, so that a wheel built here runs everywhere."""
 
 
-def download(entries: list[Entry], python: str) -> None:
+def locked_wheels() -> Path:
+    """Return the folder of the wheels of all locked packages: for each version of Python, and ``pure`` for all."""
+    lock = TOP / "requirements" / "run.txt"
+    key = hashlib.sha256(lock.read_bytes() + Path(__file__).read_bytes()).hexdigest()[:16]
+    folder = CACHE / f"{sys.platform}-{platform.machine()}-{key}"
+    if folder.is_dir():
+        return folder
+    shutil.rmtree(CACHE, ignore_errors=True)
+    made = CACHE / "unfinished"
+    entries = list(locked())
+    for version in PYTHONS:
+        (made / version).mkdir(parents=True)
+        download(entries, version, made / version)
+    build_sources(entries, made / "pure")
+    made.rename(folder)
+    return folder
+
+
+def download(entries: list[Entry], python: str, folder: Path) -> None:
     """Download the wheels for one version of Python; pip checks their hashes."""
     lines = [
         " ".join((f"{name}=={version}", *hashes))
@@ -177,38 +201,17 @@ def download(entries: list[Entry], python: str) -> None:
     for tag in tags:
         options += ["--platform", tag]
     with requirements(lines) as path:
-        pip("download", *options, "-d", str(WHEELS), "-r", path)
+        pip("download", *options, "-d", str(folder), "-r", path)
 
 
-def build_sources(entries: list[Entry]) -> None:
+def build_sources(entries: list[Entry], folder: Path) -> None:
     """Build wheels of packages that are published as source only; pip checks the hashes of the sources."""
     lines = [" ".join((f"{name}=={version}", *hashes)) for name, version, _, hashes in entries if name in SOURCE_ONLY]
     with requirements(lines) as path:
-        pip("wheel", "--require-hashes", "--no-deps", "--no-build-isolation", "-w", str(WHEELS), "-r", path)
-
-
-def write_requirements(entries: list[Entry], own: Path) -> None:
-    """Write the requirements that the extension passes to pip: the same locks, with the hashes of these wheels."""
-    hashes: dict[str, list[str]] = {}
-    for wheel in sorted(WHEELS.glob("*.whl")):
-        wheel_name, wheel_version, _, tags = parse_wheel_filename(wheel.name)
-        if any(tag.platform != "any" for tag in tags) and wheel_name in SOURCE_ONLY:
+        pip("wheel", "--require-hashes", "--no-deps", "--no-build-isolation", "-w", str(folder), "-r", path)
+    for wheel in folder.glob("*.whl"):
+        if any(tag.platform != "any" for tag in parse_wheel_filename(wheel.name)[3]):
             sys.exit(f"{wheel.name} is not pure Python: it would run on this platform only.")
-        digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-        hashes.setdefault(f"{wheel_name}=={wheel_version}", []).append(f"--hash=sha256:{digest}")
-    lines: list[str] = []
-    for name, version, marker, _ in entries:
-        carried = hashes.pop(f"{canonicalize_name(name)}=={version}", None)
-        if carried is None:
-            if any(wanted(marker, python) for python in PYTHONS):
-                sys.exit(f"No wheel of {name} {version} was found.")
-            continue
-        lines.append(" ".join((f"{name}=={version}{f' ; {marker}' if marker else ''}", *carried)))
-    ours = f"understudy=={parse_wheel_filename(own.name)[1]}"
-    lines.append(" ".join((ours, *hashes.pop(ours))))
-    if hashes:
-        sys.exit(f"Unexpected wheels: {', '.join(hashes)}.")
-    (WHEELS / "requirements.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def glibc(tag: str) -> int:

@@ -41,7 +41,8 @@ GOOD = [
     "extension/media/icon.svg",
     "extension/media/screenshots/sidebar.png",
     "extension/media/walkthrough/trust.md",
-    "extension/wheels/requirements.txt",
+    *(f"extension/wheels/python{version}.txt" for version in ("3.11", "3.12", "3.13")),
+    "extension/wheels/unpack_wheels.py",
     "extension/wheels/understudy-0.1.0-py3-none-any.whl",
 ]
 

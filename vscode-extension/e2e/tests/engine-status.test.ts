@@ -9,7 +9,7 @@ import type { Workbench } from "../driver/workbench.ts";
 
 describe("a machine without a sidecar", () => {
   it("installs the bundled engine on request, without network access", async function () {
-    if (!fs.existsSync(path.join(extensionFolder(), "wheels", "requirements.txt"))) this.skip(); // not the complete VSIX
+    if (!fs.existsSync(path.join(extensionFolder(), "wheels", "unpack_wheels.py"))) this.skip(); // not the complete VSIX
     await inCode({ sidecar: false }, async (vs) => {
       await vs.openContainer();
       await vs.welcome("Delegators").waitFor();

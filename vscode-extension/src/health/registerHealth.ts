@@ -86,7 +86,7 @@ export function registerTrust({ host, sidecar, store }: App): Disposable {
 
 /** Install the engine on request, with progress that can be cancelled. */
 async function installSidecar({ host, sidecar }: App): Promise<void> {
-  const { extensionPath, extensionVersion, storagePath, platform, variables } = host.environment;
+  const { extensionPath, extensionVersion, storagePath, variables } = host.environment;
   const wheelsPath = path.join(extensionPath, "wheels");
   try {
     await host.windows.progress(
@@ -98,7 +98,6 @@ async function installSidecar({ host, sidecar }: App): Promise<void> {
             storagePath,
             version: extensionVersion,
             python: host.workspace.setting("python", ""),
-            platform,
             // Not the Python of a workspace: the engine must not change with it.
             env: sidecarEnvironment(
               variables,

@@ -1,6 +1,7 @@
 /**
- * Install the bundled sidecar into a venv in the extension's storage, from the wheels of the VSIX, verified by hash
- * and without network access. Runs only on request of the user.
+ * Install the bundled sidecar into an environment in the extension's storage: the wheels of the VSIX, verified by hash,
+ * are unpacked, without pip and without network access. An installation that was killed is never used: the record that
+ * names the program is written last, and the next installation removes what is left.
  */
 
 import { execFile } from "node:child_process";
@@ -11,15 +12,16 @@ import { t } from "../base/l10n.ts";
 /** Supported Pythons, best first. */
 export const PYTHONS = ["python3.13", "python3.12", "python3.11", "python3", "python"] as const;
 const STEP_TIMEOUT_MS = 300_000;
+/** `scripts/unpack_wheels.py`. */
+const UNPACK = "unpack_wheels.py";
 
 export interface InstallOptions {
-  /** `<extension>/wheels`: the wheels, and `requirements.txt` with their hashes. */
+  /** `<extension>/wheels`: the wheels, a list for each Python, and the script that unpacks them. */
   readonly wheelsPath: string;
   readonly storagePath: string;
   readonly version: string;
   /** Machine-scoped setting `understudy.python`; empty: use the first suitable Python. */
   readonly python: string;
-  readonly platform: NodeJS.Platform;
   readonly env: Readonly<Record<string, string>>;
   readonly log: (line: string) => void;
 }
@@ -48,7 +50,7 @@ export async function installedProgram(storagePath: string): Promise<string | un
 
 /** Whether this VSIX contains wheels. */
 export async function hasWheels(wheelsPath: string): Promise<boolean> {
-  return fs.access(path.join(wheelsPath, "requirements.txt")).then(
+  return fs.access(path.join(wheelsPath, UNPACK)).then(
     () => true,
     () => false,
   );
@@ -76,22 +78,17 @@ export async function install(
   report(t("Looking for Python 3.11 or newer…"), 5);
   const python = await findPython(options, signal);
   const home = path.join(options.storagePath, "sidecar", `${options.version}-${Date.now().toString(36)}`);
-  const program = path.join(home, options.platform === "win32" ? "Scripts\\understudy.exe" : "bin/understudy");
-  const inner = path.join(home, options.platform === "win32" ? "Scripts\\python.exe" : "bin/python");
+  const program = path.join(home, "bin/understudy");
   const before = await installedProgram(options.storagePath);
   try {
     await fs.mkdir(path.dirname(home), { recursive: true });
-    report(t("Creating a Python environment…"), 20);
-    await run(options, python, ["-I", "-m", "venv", home], signal);
-    report(t("Installing packages…"), 50);
-    await run(
-      options,
-      inner,
-      // prettier-ignore
-      ["-I", "-m", "pip", "--isolated", "--disable-pip-version-check", "--no-input", "install", "--no-index", "--no-deps", "--only-binary=:all:",
-        "--require-hashes", "-f", options.wheelsPath, "-r", path.join(options.wheelsPath, "requirements.txt")],
-      signal,
-    );
+    const [first, last] = [10, 80];
+    report(t("Unpacking packages…"), first);
+    const unpacked = (line: string): void => {
+      const [done = 0, all = 1] = line.split("/").map(Number);
+      report(t("Unpacking packages ({0} of {1})…", done, all), first + ((last - first) * done) / all);
+    };
+    await run(options, python, ["-I", path.join(options.wheelsPath, UNPACK), home], signal, unpacked);
     report(t("Testing the installation…"), 90);
     await run(options, program, ["--version"], signal);
     await fs.writeFile(
@@ -109,16 +106,12 @@ export async function install(
 
 async function findPython(options: InstallOptions, signal: AbortSignal): Promise<string> {
   const seen: string[] = [];
+  const bundled = new Set(await fs.readdir(options.wheelsPath));
   for (const candidate of options.python ? [options.python] : PYTHONS) {
     try {
-      const said = await run(
-        options,
-        candidate,
-        ["-I", "-c", "import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2])"],
-        signal,
-      );
-      const [major = 0, minor = 0] = said.trim().split(".").map(Number);
-      if (major === 3 && minor >= 11) return candidate;
+      const ask = "import sys, venv; print('%d.%d' % sys.version_info[:2])";
+      const said = await run(options, candidate, ["-I", "-c", ask], signal);
+      if (bundled.has(`python${said.trim()}.txt`)) return candidate;
       seen.push(`${candidate}: ${said.trim()}`);
     } catch (error) {
       if (signal.aborted) throw error;
@@ -126,20 +119,26 @@ async function findPython(options: InstallOptions, signal: AbortSignal): Promise
     }
   }
   throw new InstallError(
-    t("Python 3.11 or newer was not found.") + (seen.length ? ` ${seen.join("; ")}` : ""),
-    t("Install one (on Debian and Ubuntu with python3-venv), or set understudy.python."),
+    t("No suitable Python was found (3.11, 3.12 or 3.13).") + (seen.length ? ` ${seen.join("; ")}` : ""),
+    t("Install one, or set understudy.python."),
   );
 }
 
-function run(options: InstallOptions, command: string, args: string[], signal: AbortSignal): Promise<string> {
+function run(
+  options: InstallOptions,
+  command: string,
+  args: string[],
+  signal: AbortSignal,
+  onLine: (line: string) => void = () => {},
+): Promise<string> {
   options.log(`${command} ${args.join(" ")}`);
   return new Promise((resolve, reject) => {
-    execFile(
+    const child = execFile(
       command,
       args,
       {
         cwd: options.storagePath, // not the folder the editor was started in
-        env: pipEnvironment(options.env),
+        env: options.env,
         timeout: STEP_TIMEOUT_MS,
         maxBuffer: 4_000_000,
         windowsHide: true,
@@ -147,6 +146,11 @@ function run(options: InstallOptions, command: string, args: string[], signal: A
       },
       (error, stdout, stderr) => {
         if (stderr.trim()) options.log(stderr.trim());
+        // One that was killed may still write: what it has written is removed after it has ended.
+        if (signal.aborted && child.pid !== undefined && child.exitCode === null && child.signalCode === null) {
+          child.once("exit", () => reject(new InstallError(t("The installation was cancelled."), "")));
+          return;
+        }
         if (!error) resolve(stdout);
         else if (signal.aborted) reject(new InstallError(t("The installation was cancelled."), ""));
         else if ((error as NodeJS.ErrnoException).code === "ENOENT") reject(new Error(`${command}: ENOENT`));
@@ -159,13 +163,11 @@ function run(options: InstallOptions, command: string, args: string[], signal: A
           );
       },
     );
+    child.stdout?.on("data", (text: string) => {
+      const line = text.trimEnd().split("\n").at(-1);
+      if (line) onLine(line);
+    });
   });
-}
-
-/** Keep pip from using another index or configuration, installing elsewhere, or running another Python. */
-function pipEnvironment(env: Readonly<Record<string, string>>): Record<string, string> {
-  const kept = Object.entries(env).filter(([name]) => !/^PIP_/i.test(name));
-  return { ...Object.fromEntries(kept), PIP_CONFIG_FILE: "/dev/null", PIP_NO_INDEX: "1" };
 }
 
 /** Remove older and interrupted installations. Keep the previous one: other windows may be running it. */

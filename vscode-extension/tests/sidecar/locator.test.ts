@@ -21,10 +21,10 @@ afterAll(() => fs.rmSync(top, { recursive: true, force: true }));
 
 /** Records how it was started; used instead of Python and the programs that Python creates. */
 const PROGRAM = `#!/bin/sh
-echo "$0|$PWD|$*|$(env | grep -i '^PIP_' | sort | tr '\\n' ' ')" >> ${log}
+echo "$0|$PWD|$*|$(env | grep -E '^PYTHON(PATH|HOME)=' | sort | tr '\\n' ' ')" >> ${log}
 case "$*" in
 *version_info*) echo 3.13 ;;
-*"-m venv"*) for home; do :; done; mkdir -p "$home/bin"; cp "$0" "$home/bin/python"; cp "$0" "$home/bin/understudy" ;;
+*unpack_wheels*) for home; do :; done; mkdir -p "$home/bin"; cp "$0" "$home/bin/understudy" ;;
 esac
 `;
 
@@ -50,7 +50,7 @@ beforeEach(() => {
   program(path.join(shop, "python3.13"));
   program(path.join(own, "python3.13"));
   fs.mkdirSync(wheelsPath);
-  fs.writeFileSync(path.join(wheelsPath, "requirements.txt"), "");
+  for (const name of ["unpack_wheels.py", "python3.13.txt"]) fs.writeFileSync(path.join(wheelsPath, name), "");
 });
 
 const look = (change: Partial<LocateOptions>): LocateOptions => ({
@@ -129,7 +129,6 @@ describe("the installation", () => {
     storagePath,
     version: "0.1.0",
     python: "",
-    platform: process.platform,
     env: sidecarEnvironment({ PATH: `.::${path.join(shop, ".venv/bin")}:${own}:/usr/bin:/bin`, ...change }, [shop]),
     log: () => {},
   });
@@ -143,7 +142,7 @@ describe("the installation", () => {
     } finally {
       process.chdir(before);
     }
-    expect(started()).toHaveLength(4);
+    expect(started()).toHaveLength(3);
     for (const [name, folder] of started()) {
       expect(name?.startsWith(shop), name).toBe(false);
       expect(folder).toBe(storagePath);
@@ -164,14 +163,12 @@ describe("the installation", () => {
     expect(started()[0]?.[0]).toBe(path.join(own, "python3.13"));
   });
 
-  it("ignores pip variables, and modules or files of the folder and of the user", async () => {
-    await install(parts({ PIP_TARGET: shop, PIP_PYTHON: "/x", pip_prefix: shop, PIP_INDEX_URL: "x" }), () => {}, never);
-    const pip = started().find(([, , words]) => words?.includes("-m pip"));
-    expect(pip?.[2]).toMatch(/^-I -m pip --isolated .*--no-index .*--require-hashes/);
-    expect(started().find(([, , words]) => words?.includes("-m venv"))?.[2]).toMatch(/^-I /);
-    for (const [, , , variables] of started()) {
-      expect(variables?.trim()).toBe("PIP_CONFIG_FILE=/dev/null PIP_NO_INDEX=1");
-    }
+  it("ignores modules of the folder and of the user", async () => {
+    await install(parts({ PYTHONPATH: shop, PYTHONHOME: shop }), () => {}, never);
+    const pythons = started().filter(([name]) => name?.includes("python"));
+    expect(pythons).toHaveLength(2);
+    for (const [, , words] of pythons) expect(words).toMatch(/^-I /);
+    for (const [, , , variables] of started()) expect(variables?.trim()).toBe("");
   });
 
   it("accepts only an absolute path in the setting", async () => {
