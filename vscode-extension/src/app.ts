@@ -16,6 +16,7 @@ import { registerReview } from "./review/registerReview.ts";
 import { registerDelegations } from "./delegations/registerDelegations.ts";
 import type { App, Interceptor } from "./appContext.ts";
 import { registerDelegators } from "./delegators/registerDelegators.ts";
+import { remedyRepair } from "./state/remedies.ts";
 import { untrustedFolders } from "./state/workspaceFolders.ts";
 import { registerChecks } from "./checks/registerChecks.ts";
 import { trustRepair } from "./health/workspaceTrust.ts";
@@ -61,7 +62,8 @@ export function createApp(deps: AppDeps, disposables: DisposableStore): App {
       }),
       connect: deps.connect(async (command, values) => interceptors.get(command)?.(values)),
       log: (line) => host.output.info(line),
-      repair: ({ kind }) => (kind === "untrusted_workspace" ? trustRepair() : undefined),
+      repair: ({ kind, remedy }) =>
+        kind === "untrusted_workspace" ? trustRepair() : remedy ? remedyRepair(remedy) : undefined,
     }),
   );
   const store = disposables.add(

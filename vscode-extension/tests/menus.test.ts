@@ -238,9 +238,11 @@ describe("the palette", () => {
     menus.filter(({ command }) => command === id).every(({ when }) => holds(when, keys));
 
   it("always offers what manages Understudy, and Undo Last Accept, but nothing that needs a row", () => {
-    const always = ["install", "openSettings", "showStatus", "modelServers.manage", "checks.manage", "checks.add"];
+    const always = ["openSettings", "showStatus", "modelServers.manage", "checks.manage", "checks.add"];
     const undo = ["review.undo", "review.undoLast", "delegators.setDefault", "delegate", "delegate.compose"];
     for (const name of [...always, ...undo]) expect(isOffered(`understudy.${name}`, {}), name).toBe(true);
+    const installs = (state: string): boolean => isOffered("understudy.install", { "understudy.sidecar": state });
+    expect(["missing", "mismatch", "failed", "running"].map(installs)).toEqual([true, true, true, false]);
     for (const name of ["review.undoChange", "review.show", "delegations.more", "openLocation"])
       expect(isOffered(`understudy.${name}`, { "understudy.reviewing": true }), name).toBe(false);
     for (const name of ["review.rejectAll", "review.acceptAll"]) {

@@ -77,28 +77,22 @@ describe("managing", () => {
   );
 
   it(
-    "offers to install a missing engine wherever an action needs it",
+    "installs a missing engine where a command needs it, and says what is missing if it cannot",
     inCode({ sidecar: false, file: "shop/prices.py" }, async (vs) => {
       await vs.statusItem("Understudy").locator(".codicon-circle-slash").waitFor();
-      const install = vs
-        .notification("Understudy is not installed on this machine")
-        .locator(".monaco-button", { hasText: "Install Engine" });
-      for (const command of ["Delegate Tests for This File", "Review…", "Cancel Delegation", "Manage Checks…"]) {
-        await vs.command(`Understudy: ${command}`);
-        await install.waitFor();
-        await vs.clearNotifications();
-        await install.waitFor({ state: "hidden" });
-      }
-      await vs.command("Understudy: Add Delegator…");
-      await vs.quickRows().filter({ hasText: "Install Engine" }).first().waitFor();
-      await vs.shot("1 add delegator");
-      await vs.escape();
-      await vs.command("Understudy: New Delegation…");
-      await vs.webview().getByRole("textbox", { name: "Task" }).fill("Test the prices.");
-      await vs.webview().getByRole("button", { name: "Delegate" }).press("Enter");
-      await vs.webview().getByRole("alert").filter({ hasText: "not installed" }).waitFor();
-      await install.waitFor();
-      await vs.shot("2 new delegation");
+      vs.code.configure({ "understudy.python": "/nowhere/python3" });
+      await vs.command("Understudy: Delegate Tests for This File");
+      await vs.notification("No suitable Python was found").waitFor();
+      await vs.shot("1 no python");
+      await vs.notificationAction("No suitable Python was found", "Open Settings");
+      await vs.page.locator(".settings-editor").waitFor();
+      await vs.shot("2 settings");
+      vs.code.configure({ "understudy.python": "" });
+      await vs.openFile("shop/prices.py");
+      // The command that needed the engine goes on.
+      await vs.command("Understudy: Delegate Tests for This File");
+      await vs.notification(/ghostwriter.*Verified/).waitFor();
+      await vs.shot("3 delegated");
     }),
   );
 });

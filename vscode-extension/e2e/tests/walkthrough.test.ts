@@ -3,7 +3,6 @@ import assert from "node:assert/strict";
 import type { Locator } from "playwright-core";
 import { until } from "../driver/environment.ts";
 import { inCode } from "../driver/test.ts";
-import { SIDECAR } from "../driver/fixture.ts";
 
 describe("the walkthrough", () => {
   it(
@@ -70,16 +69,8 @@ describe("the walkthrough", () => {
       await vs.command("Welcome: Open Walkthrough...");
       await vs.pick("Get Started with Understudy");
 
-      // There is no engine: the button leads to its installation.
+      // There is no engine: the button installs it.
       await press(0);
-      await vs.step("Understudy");
-      await until(
-        async () => /not installed/.test((await vs.quickInput().getAttribute("placeholder")) ?? ""),
-        "the view reports that there is none",
-      );
-      assert.match((await vs.quickRowTexts())[0] ?? "", /^Install Engine/);
-      await vs.escape();
-      vs.code.configure({ "understudy.path": SIDECAR });
       await vs.statusItem("Understudy").locator(".codicon-check").waitFor();
       await until(async () => (await ticked()).includes(0), "the engine is ready");
       assert.deepEqual(await ticked(), [0]);
@@ -92,18 +83,21 @@ describe("the walkthrough", () => {
       await until(async () => (await ticked()).includes(1), "there is a delegator");
 
       await press(2);
-      await vs.step("Delegate");
+      await vs.step("Try It");
       await vs.escape();
       assert.deepEqual(await ticked(), [0, 1], "nothing was delegated");
-      vs.world.understudy("start", "tests", "shop/prices.py", "--delegator", "slow", "--detach");
+      await press(2);
+      await vs.shot("2 which file");
+      await vs.pick("prices.py");
+      // Ghostwriter works on the user's own file, and its transcript is shown.
+      await vs.webview().getByText("Attempt 1: ghostwriter").waitFor();
+      await vs.shot("3 first run");
+      await vs.command("Welcome: Open Walkthrough...");
+      await vs.pick("Get Started with Understudy");
       await until(async () => (await ticked()).includes(2), "something was delegated");
-
-      await press(3);
-      await vs.waitForRow("Delegations", "prices.py");
-      await until(async () => (await ticked()).includes(3), "the delegations are shown");
+      await until(async () => (await ticked()).includes(3), "its transcript was opened");
       assert.deepEqual(await ticked(), [0, 1, 2, 3]);
 
-      vs.world.release();
       await vs.waitForRow("Delegations", "To Review");
       await press(4);
       await vs.pick("prices.py");
@@ -111,7 +105,7 @@ describe("the walkthrough", () => {
       await vs.command("Welcome: Open Walkthrough...");
       await vs.pick("Get Started with Understudy");
       await until(async () => (await ticked()).length === 5, "everything is done");
-      await vs.shot("2 done");
+      await vs.shot("4 done");
     }),
   );
 });

@@ -28,7 +28,10 @@ export function chatParticipant(deps: ChatDeps): ChatHandler {
       if (signal.aborted) return {};
       const { message, hint } = toErrorInfo(error);
       const repair = error instanceof SidecarError ? error.repair : undefined;
-      if (repair) reply.button({ id: repair.command, title: repair.title });
+      if (repair) {
+        const { command, title, arguments: values = [] } = repair;
+        reply.button({ id: command, title, arguments: values });
+      }
       return { error: escapeMarkdown(hint && !repair ? `${message} ${hint}` : message) };
     }
   };

@@ -2,8 +2,9 @@
 
 import { t } from "../base/l10n.ts";
 import { joinWords, splitWords } from "../base/commandWords.ts";
-import { toErrorInfo, type Requester } from "../sidecar/connection.ts";
+import { editorHint, toErrorInfo, type Requester } from "../sidecar/connection.ts";
 import type { Folder, Host, PickItem } from "../host/host.ts";
+import { remedyTitle } from "../state/remedies.ts";
 import { scopeQuestion, USER_SCOPE } from "../state/saveScope.ts";
 import type { Check, CheckEntry, CheckProposal, CheckTrial } from "../protocol.ts";
 
@@ -24,12 +25,16 @@ export async function addCheck(deps: AddCheckDeps, folder: Folder): Promise<Chec
   const workspace = folder.uri;
   const found = await requester.request("understudy/checks/list", { workspace });
   const names = new Set(found.checks.map(({ check }) => check.name));
-  let check = await chooseCheck(deps, found.proposals, names);
+  let check = await chooseCheck(deps, found.proposals, names, folder);
   while (check) {
     const trial = await runTrial(deps, check, workspace);
     if (!trial) return undefined; // cancelled, or the reason was shown
     const next = trial.ok ? "save" : await askAfterFailure(deps, check, trial);
     if (next === "drop") return undefined;
+    if (next === "fix") {
+      if ((await host.commands.run("understudy.remedy", trial.remedy, folder.path)) !== true) return undefined;
+      continue;
+    }
     if (next === "edit") {
       check = await askCommand(deps, check, names);
       continue;
@@ -51,6 +56,7 @@ async function chooseCheck(
   deps: AddCheckDeps,
   proposals: readonly CheckProposal[],
   names: ReadonlySet<string>,
+  folder: Folder,
 ): Promise<Check | undefined> {
   const offered = proposals.filter(({ configured }) => !configured);
   const custom: PickItem = {
@@ -66,19 +72,40 @@ async function chooseCheck(
         ? t("Which command must pass on each result?")
         : t("No test runner was found in this project."),
     items: [
-      ...offered.map(({ title, check, shownBy, problem }, index) => ({
+      ...offered.map(({ title, check, shownBy, problem, hint, remedy }, index) => ({
         id: String(index),
         label: title,
         icon: problem === undefined ? "beaker" : "warning",
         description: commandText(check),
-        detail: problem ?? t("Found in {0}", shownBy),
+        detail:
+          problem === undefined
+            ? t("Found in {0}", shownBy)
+            : [problem, remedy ? t("Asks to do this: {0}.", remedyTitle(remedy)) : editorHint({ hint: hint ?? "" })]
+                .join(" ")
+                .trim(),
       })),
       custom,
     ],
   });
   if (outcome.kind !== "picked") return undefined;
   const chosen = offered[Number(outcome.ids[0])];
+  if (chosen?.remedy && !(await doFirst(deps, chosen, folder))) return undefined;
   return chosen?.check ?? askCommand(deps, undefined, names);
+}
+
+/** Do what a check needs, if the user agrees; it would fail without that. */
+async function doFirst(
+  { host }: AddCheckDeps,
+  { title, problem = "", remedy }: CheckProposal,
+  folder: Folder,
+): Promise<boolean> {
+  if (!remedy) return true;
+  const button = remedyTitle(remedy);
+  const text = t("{0} cannot run yet.", title);
+  if ((await host.windows.message("info", text, { buttons: [button], modal: true, detail: problem })) !== button) {
+    return false;
+  }
+  return (await host.commands.run("understudy.remedy", remedy, folder.path)) === true;
 }
 
 /** Ask for a command, starting with that of `before`. */
@@ -155,15 +182,17 @@ async function askAfterFailure(
   { host }: AddCheckDeps,
   check: Check,
   trial: CheckTrial,
-): Promise<"save" | "edit" | "drop"> {
+): Promise<"fix" | "save" | "edit" | "drop"> {
   const [edit, show, keep] = [t("Edit Command"), t("Show Output"), t("Save Anyway")];
+  const fix = trial.remedy ? [remedyTitle(trial.remedy)] : [];
   const text = t("{0} fails on your current files: {1}.", check.name, outcomeText(trial));
   const answer = await host.windows.message("warning", text, {
-    buttons: [edit, show, keep],
+    buttons: [...fix, edit, show, keep],
     modal: true,
     detail: [lastLines(trial.outputTail, DETAIL_LINES), ...trial.notes].join("\n"),
   });
   if (answer === show) await showOutput(host, trial);
+  if (answer !== undefined && answer === fix[0]) return "fix";
   return answer === keep ? "save" : answer === edit ? "edit" : "drop";
 }
 

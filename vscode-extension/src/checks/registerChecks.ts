@@ -34,18 +34,19 @@ export function registerChecks({ host, sidecar, store }: App): Disposable {
       const delegation = id === undefined ? undefined : store.delegation(id);
       const folder = await folderFor(delegation);
       const made = folder && (await addCheck(deps, folder));
-      if (!made) return;
+      if (!made) return false;
       const { name } = made.check;
       // A result that had checks keeps them; one without is checked with the new one.
       if (delegation?.checks.length !== 0) {
         void host.windows.message("info", t("Check {0} saved. Results must pass it from now on.", name));
-        return;
+        return true;
       }
       const now = t("Check Result");
       const text = t("Check {0} saved. Run it on “{1}” now?", name, delegation.title);
-      if ((await host.windows.message("info", text, { buttons: [now] })) !== now) return;
+      if ((await host.windows.message("info", text, { buttons: [now] })) !== now) return true;
       // Its row and the status bar show the progress.
       await sidecar.request("understudy/delegations/check", { id: delegation.id });
+      return true;
     }),
   );
   disposables.add(

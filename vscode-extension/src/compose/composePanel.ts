@@ -126,7 +126,7 @@ export class ComposePanel implements Disposable {
     const repair = error instanceof SidecarError ? error.repair : undefined;
     if (!repair || repair.asks) return; // it was asked
     const answer = await windows.message("error", toErrorInfo(error).message, { buttons: [repair.title] });
-    if (answer === repair.title) await commands.run(repair.command);
+    if (answer === repair.title) await commands.run(repair.command, ...(repair.arguments ?? []));
   }
 
   /** If the user declines what is asked, the page shows what is missing. */
@@ -135,7 +135,8 @@ export class ComposePanel implements Disposable {
       return await this.#answer(message);
     } catch (error) {
       if (!(error instanceof SidecarError) || !error.repair?.asks) throw error;
-      if ((await this.#deps.host.commands.run(error.repair.command)) !== true) throw error;
+      const { command, arguments: values = [] } = error.repair;
+      if ((await this.#deps.host.commands.run(command, ...values)) !== true) throw error;
       return this.#answer(message);
     }
   }

@@ -4,6 +4,7 @@
  */
 
 import { randomUUID } from "node:crypto";
+import { fileURLToPath } from "node:url";
 import { t } from "../base/l10n.ts";
 import { toErrorInfo, type Requester } from "../sidecar/connection.ts";
 import type { DiagnosticText, Folder, Host, PickItem } from "../host/host.ts";
@@ -11,6 +12,7 @@ import { chooseFolder } from "../host/chooseFolder.ts";
 import { folderOf } from "../state/workspaceFolders.ts";
 import type { Store } from "../state/store.ts";
 import { compactNumber, oneLine, toSentence, usualCost } from "../state/formatting.ts";
+import { remedyTitle } from "../state/remedies.ts";
 import type { LaunchOverride, PreviewResult, Range, Recipe, StartParams, TextParams } from "../protocol.ts";
 import { agentOf, overrideOf, overrideSummary, type OverrideValues } from "../state/launchOverride.ts";
 import { readFacts, type DelegatorFacts } from "../state/overrideRequests.ts";
@@ -66,6 +68,8 @@ export interface DelegateOptions {
 }
 
 const OPTIONS = "options";
+/** The folders that the user works in without what their tests lack. */
+const WITHOUT_KEY = "delegate.without";
 const SEVERITIES = { error: 1, warning: 2, information: 3, hint: 4 } as const;
 
 const CHOOSE_FILES = "files:choose";
@@ -212,6 +216,7 @@ export async function startDelegation(deps: DelegateDeps, params: StartParams): 
     const asked = textRequestOf(deps.store, named);
     // Only the sidecar knows the delegator it chooses, and so whether this needs a delegation.
     if (asked && (await previewText(deps.requester, asked))) return deps.ask(asked);
+    if (!(await getWhatIsLacking(deps, named))) return undefined;
     const key = { idempotencyKey: randomUUID() };
     const { id } = await deps.requester.request("understudy/delegations/start", { ...named, ...key });
     await deps.started(id);
@@ -256,7 +261,7 @@ async function startFiles(deps: DelegateDeps, params: StartParams): Promise<void
   const files = params.files ?? [];
   const recipe = deps.store.recipes.find(({ name }) => name === params.recipe);
   if (files.length < 2 || recipe?.returns !== "tree") {
-    await startDelegation(deps, params);
+    await startConfirmed(deps, params);
     return;
   }
   const outcome = await deps.host.windows.pick({
@@ -274,7 +279,45 @@ async function startFiles(deps: DelegateDeps, params: StartParams): Promise<void
   });
   if (outcome.kind !== "picked") return;
   if (outcome.ids[0] === "each") await startEach(deps, params, files);
-  else await startDelegation(deps, params);
+  else await startConfirmed(deps, params);
+}
+
+/**
+ * Offer what the project's tests lack in worktrees, before an agent works in one. Returns whether to start; a folder for
+ * which the user wants to start without it is not asked about again.
+ */
+async function getWhatIsLacking({ requester, host, store }: DelegateDeps, params: StartParams): Promise<boolean> {
+  const without = host.memory.get<readonly string[]>(WITHOUT_KEY, []);
+  const folder = params.workspace ?? folderOf(params.files?.[0], host.workspace.folders)?.uri ?? "";
+  const returns = store.recipes.find(({ name }) => name === params.recipe)?.returns;
+  if (without.includes(folder) || returns === "text") return true;
+  // What is wrong with the request is said when it starts.
+  const { lacks = [] } = await requester.request("understudy/delegations/preview", params).catch(() => ({ lacks: [] }));
+  for (const { text, remedy } of lacks) {
+    if (!remedy) continue;
+    const [fix, start] = [remedyTitle(remedy), t("Delegate Anyway")];
+    const detail = t("A result is verified only if its tests can run.");
+    const answer = await host.windows.message("warning", text, { buttons: [fix, start], modal: true, detail });
+    if (answer === undefined) return false;
+    if (answer === start) await host.memory.set(WITHOUT_KEY, [...without, folder]);
+    else if ((await host.commands.run("understudy.remedy", remedy, folder && fileURLToPath(folder))) !== true)
+      return false;
+  }
+  return true;
+}
+
+/** Start what no preview has shown: if the user wants that, show what is sent to whom, and ask. */
+export async function startConfirmed(deps: DelegateDeps, params: StartParams): Promise<string | undefined> {
+  const { windows, workspace } = deps.host;
+  if (workspace.setting<boolean>("confirmBeforeSending", false)) {
+    const { preview, asks } = await previewOf(deps, params);
+    const button = asks ? t("Ask") : t("Delegate");
+    const text = asks ? t("Ask {0}?", preview.explain.delegator) : t("Delegate to {0}?", preview.explain.delegator);
+    const sent = preview.files.filter(({ withheld }) => withheld === undefined).map(({ path }) => path);
+    const detail = [amountOf(preview), ...sent].join("\n");
+    if ((await windows.message("info", text, { buttons: [button], modal: true, detail })) !== button) return undefined;
+  }
+  return startDelegation(deps, params);
 }
 
 /** What a start would send to which delegator, and what such work has cost so far, in a line. */

@@ -5,7 +5,16 @@ import { DisposableStore, Emitter } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
 import { ComposePanel } from "../compose/composePanel.ts";
 import { repairing, SidecarError, toErrorInfo } from "../sidecar/connection.ts";
-import { delegate, showPrompt, startDelegation, startRecipe, subjectOf, type DelegateDeps } from "./delegate.ts";
+import {
+  delegate,
+  showPrompt,
+  startConfirmed,
+  startDelegation,
+  startRecipe,
+  subjectOf,
+  type DelegateDeps,
+} from "./delegate.ts";
+import { firstRun } from "./firstRun.ts";
 import { TextRequests } from "./textRequests.ts";
 import type { StartParams, TextParams } from "../protocol.ts";
 
@@ -70,6 +79,7 @@ export function registerDelegateCommands(
       return delegate(deps, subject ?? { files: [] }, { askInstructions: true });
     }),
   );
+  disposables.add(host.commands.register("understudy.delegate.firstRun", () => firstRun(deps)));
   disposables.add(
     host.commands.register("understudy.delegate.compose", (uri, uris) => {
       composer.show({ files: subjectOf(deps, uri, uris, "file")?.files ?? [] });
@@ -125,7 +135,7 @@ export function registerDelegateCommands(
         return (
           (await repairing(
             () => start(params),
-            (id) => host.commands.run(id),
+            (id, ...values) => host.commands.run(id, ...values),
           )) ?? ""
         );
       } catch (error) {
@@ -134,18 +144,18 @@ export function registerDelegateCommands(
         const buttons = repair ? [repair.title] : [];
         const answer = await host.windows.message("error", hint ? `${message} ${hint}` : message, { buttons });
         if (!repair || answer !== repair.title) return "";
-        return (await host.commands.run(repair.command)) === true ? run([params]) : "";
+        return (await host.commands.run(repair.command, ...(repair.arguments ?? []))) === true ? run([params]) : "";
       }
     };
     return run;
   };
   const actions = {
-    "understudy/delegations/start": forAction((params) => startDelegation(deps, params as StartParams)),
+    "understudy/delegations/start": forAction((params) => startConfirmed(deps, params as StartParams)),
     "understudy/text/run": forAction((params) => deps.ask(params as TextParams)),
     // The questions of the sidecar, asked here: which delegator, or what to do with the file or the selection.
     "understudy-delegate/choose": forAction(async (params) => {
       const start = params as Partial<StartParams>;
-      if (start.recipe !== undefined) return startDelegation(deps, start as StartParams);
+      if (start.recipe !== undefined) return startConfirmed(deps, start as StartParams);
       await host.commands.run("understudy.delegate", start.files?.[0]);
       return "";
     }),

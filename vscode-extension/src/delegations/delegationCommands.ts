@@ -96,7 +96,7 @@ export function registerDelegationCommands(deps: DelegationCommandDeps): Disposa
     () => true,
     (delegation) => {
       deps.transcripts.show(delegation);
-      host.commands.setContext("understudy.followed", true); // a row does not report its command to the walkthrough
+      host.commands.setContext("understudy.followed", true); // a step of the walkthrough
       return Promise.resolve();
     },
   );

@@ -44,6 +44,7 @@ import type { Delegation } from "../protocol.ts";
 import { delegationIdOf, delegationRowId } from "../state/delegationUris.ts";
 import { takesInstructions } from "../state/instructions.ts";
 import { questionText } from "../state/questions.ts";
+import { remedyOf } from "../state/remedies.ts";
 import { batchesOf, batchOf, batchRow, batchRowId } from "./batchRows.ts";
 import { roundsOf } from "./rounds.ts";
 
@@ -402,7 +403,7 @@ const MIN_TITLE = 12;
 const MAX_ROW = 36;
 const BUTTON = 4;
 /** The words of the context for which `package.json` has a button in the row of a finished delegation. */
-const WITH_BUTTON = new Set(["changes", "review", "done", "failure", "discarded"]);
+const WITH_BUTTON = new Set(["changes", "remedy", "review", "done", "failure", "discarded"]);
 
 interface RowFacts {
   /** All rounds of its task, oldest first. */
@@ -464,6 +465,7 @@ function delegationRow(
   if (!live && delegation.rescueRef === undefined && (delegation.result?.files.length ?? 0) > 0)
     context.push("changes");
   if (failure) context.push("failure");
+  if (remedyOf(delegation)) context.push("remedy");
   if (!instructable) context.push("noReply");
   if (instructable && canBeStrengthened(delegation)) context.push(isUntested(delegation) ? "untested" : "survivors");
   if (droppableTests(delegation).length > 0) context.push("idleTests");

@@ -28,6 +28,7 @@ import {
 import { joinLines, oneLine, shortenMiddle, timeOfDay } from "../state/formatting.ts";
 import { questionText } from "../state/questions.ts";
 import { COMPOSE_PANEL } from "../compose/composePanel.ts";
+import { remedyOf, remedyTitle } from "../state/remedies.ts";
 import type { Delegation, Event, PermissionRequest } from "../protocol.ts";
 
 /** Memory key of the IDs started in this window whose result was not reported yet. */
@@ -40,7 +41,7 @@ const MOST_NAMED = 2;
 const TOGETHER_MS = 1_000;
 
 export interface NotificationDeps {
-  readonly host: Pick<Host, "windows" | "commands" | "memory" | "output">;
+  readonly host: Pick<Host, "windows" | "commands" | "memory" | "output" | "workspace">;
   readonly requester: Requester;
   readonly store: Pick<Store, "delegations" | "delegation" | "loaded" | "read" | "onDidChange" | "onEvents">;
   readonly inWindow: (delegation: Delegation) => boolean;
@@ -226,16 +227,25 @@ export class DelegationNotifications implements Disposable {
 
   async #announceEnd(delegation: Delegation): Promise<void> {
     const { host } = this.#deps;
+    if (isToReview(delegation) && host.workspace.setting<boolean>("review.openAutomatically", false)) {
+      await host.commands.run("understudy.review.open", delegation.id);
+      return;
+    }
+    if (!this.#notifies(isFailure(delegation) ? "failure" : "result")) return;
     const review = t("Review");
     const open = delegation.verdict === "answered" ? t("Show Answer") : t("Open Transcript");
     const [retry, retryWith, log] = [t("Retry"), t("Retry with…"), t("Show Log")];
     const level = endSeverity(delegation.verdict);
+    const remedy = remedyOf(delegation);
+    const fix = remedy ? [remedyTitle(remedy)] : [];
     const buttons = isFailure(delegation)
-      ? [...(isToReview(delegation) ? [review] : []), retry, retryWith, log]
+      ? [...fix, ...(isToReview(delegation) ? [review] : []), ...(remedy ? [] : [retry]), retryWith, log]
       : isToReview(delegation)
-        ? [review, open]
+        ? [...fix, review, open]
         : [open];
     const answer = await host.windows.message(level, endMessage(delegation), { buttons });
+    if (answer !== undefined && answer === fix[0])
+      await host.commands.run("understudy.delegations.remedy", delegation.id);
     if (answer === review) await host.commands.run("understudy.review.open", delegation.id);
     if (answer === open) await host.commands.run("understudy.delegations.open", delegation.id);
     if (answer === log) await host.commands.run("understudy.delegations.showLog", delegation.id);
@@ -246,6 +256,7 @@ export class DelegationNotifications implements Disposable {
   /** Show a question as a message. It has no “always” buttons: messages are answered too quickly for those. */
   async #askPermission(delegation: Delegation, request: PermissionRequest): Promise<void> {
     const { host } = this.#deps;
+    if (!this.#notifies("question")) return;
     const question = questionText(request);
     const detail = joinLines(question);
     const whole = detail === joinLines(question, Infinity) && oneLine(request.title, Infinity).length <= 120;
@@ -273,6 +284,12 @@ export class DelegationNotifications implements Disposable {
     } else if (answer === show) {
       await host.commands.run("understudy.delegations.open", delegation.id);
     }
+  }
+
+  /** Whether the user wants notifications of this kind. The view, the badge and the status bar show everything. */
+  #notifies(kind: "question" | "failure" | "result"): boolean {
+    const wanted = this.#deps.host.workspace.setting<string>("notifications", "all");
+    return wanted === "all" || (wanted === "questionsAndFailures" && kind !== "result");
   }
 
   #updateStatusItem(): void {

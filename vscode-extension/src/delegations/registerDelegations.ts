@@ -11,6 +11,7 @@ import { registerDelegateCommands } from "./delegateCommands.ts";
 import { registerDelegationCommands } from "./delegationCommands.ts";
 import { DELEGATIONS_VIEW, DelegationTree } from "./delegationTree.ts";
 import { DelegationNotifications } from "./notifications.ts";
+import { registerRemedies } from "./applyRemedies.ts";
 
 export function registerDelegations(app: App): Disposable {
   const { host, sidecar, store } = app;
@@ -20,13 +21,22 @@ export function registerDelegations(app: App): Disposable {
   const rows = disposables.add(new DelegationTree({ store, inWindow: inWindow, manyFolders }));
   const tree = disposables.add(host.windows.tree(DELEGATIONS_VIEW, rows, { many: true }));
   rows.setVisible(tree.visible);
+  // Opening the view is the first use. Not again if it fails or is cancelled: the view and all commands offer it.
+  let installed = false;
+  const installOnce = (): void => {
+    if (installed || !tree.visible || sidecar.state.kind !== "missing") return;
+    installed = true;
+    void host.commands.run("understudy.install");
+  };
   disposables.add(
     tree.onDidChangeVisibility((visible) => {
       rows.setVisible(visible);
       // A window without a folder starts the sidecar only when a view is opened.
       if (visible && sidecar.state.kind === "off") void sidecar.start();
+      installOnce();
     }),
   );
+  disposables.add(sidecar.onDidChange(installOnce));
   const notifications = disposables.add(
     new DelegationNotifications({ host, requester: sidecar, store, inWindow: inWindow }),
   );
@@ -45,6 +55,7 @@ export function registerDelegations(app: App): Disposable {
     }),
   );
   disposables.add(registerDelegateCommands(app, (id) => notifications.started(id)));
+  disposables.add(registerRemedies(app));
   let badge = "";
   let hasTerminals = false;
   disposables.add(

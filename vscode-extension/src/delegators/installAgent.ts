@@ -15,12 +15,13 @@ export interface InstallAgentDeps {
 export async function installAgent(
   { requester, windows, environment }: InstallAgentDeps,
   tool: ToolEntry,
+  first: "run" | "login" = "run",
 ): Promise<ToolEntry | undefined> {
   const { install, displayName } = tool;
   if (!install) return undefined;
   const title = t("Install {0}", displayName);
   let placeholder = install.about;
-  let active = "run";
+  let active: string = first;
   for (;;) {
     const outcome = await windows.pick({ title, back: true, placeholder, active, items: choices(install) });
     if (outcome.kind !== "picked") return undefined;

@@ -5,6 +5,7 @@ import type { App } from "../appContext.ts";
 import { type Disposable, DisposableStore, serialize } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
 import { sidecarEnvironment } from "../sidecar/childProcess.ts";
+import { toErrorInfo } from "../sidecar/connection.ts";
 import { install, InstallError, hasWheels } from "../sidecar/installer.ts";
 import { registerDiagnostics } from "./diagnosticsPage.ts";
 import { createReport } from "./issueReport.ts";
@@ -22,7 +23,20 @@ export function registerHealth(app: App): Disposable {
     ),
   );
   disposables.add(host.commands.register("understudy.showOutput", () => host.output.show()));
-  let installing: Promise<void> | undefined;
+  disposables.add(
+    host.commands.register("understudy.openConfiguration", async () => {
+      const uri = await sidecar.request("understudy/configuration/init", {}).then(
+        ({ location }) => location.uri,
+        (error: unknown) => {
+          const { kind, location } = toErrorInfo(error);
+          if (kind !== "already_exists" || !location) throw error;
+          return location.uri;
+        },
+      );
+      await host.documents.show(uri);
+    }),
+  );
+  let installing: Promise<boolean> | undefined;
   disposables.add(
     host.commands.register(
       "understudy.install",
@@ -42,7 +56,7 @@ export function registerHealth(app: App): Disposable {
       await host.documents.showText(text, "markdown");
     }),
   );
-  disposables.add(registerDiagnostics({ host, requester: sidecar }));
+  disposables.add(registerDiagnostics({ host, requester: sidecar, store }));
   disposables.add(host.workspace.onDidGrantTrust(() => void sidecar.restart()));
   let path = host.workspace.setting("path", "");
   disposables.add(
@@ -84,8 +98,19 @@ export function registerTrust({ host, sidecar, store }: App): Disposable {
   return disposables;
 }
 
-/** Install the engine on request, with progress that can be cancelled. */
-async function installSidecar({ host, sidecar }: App): Promise<void> {
+/** Install the engine, with progress that can be cancelled. Returns whether it runs: what needed it continues then. */
+async function installSidecar({ host, sidecar }: App): Promise<boolean> {
+  const isRunning = (): boolean => sidecar.state.kind === "running";
+  if (isRunning()) return true;
+  const named: string = host.workspace.setting<string>("path", "");
+  if (named !== "" && sidecar.state.kind === "missing") {
+    const settings = t("Open Settings");
+    const text = t("The setting understudy.path is {0}, which is not a program.", named);
+    void host.windows.message("error", text, { buttons: [settings] }).then(async (answer) => {
+      if (answer === settings) await host.commands.run("workbench.action.openSettings", "understudy.path");
+    });
+    return false;
+  }
   const { extensionPath, extensionVersion, storagePath, variables } = host.environment;
   const wheelsPath = path.join(extensionPath, "wheels");
   try {
@@ -112,15 +137,15 @@ async function installSidecar({ host, sidecar }: App): Promise<void> {
   } catch (error) {
     if (!(error instanceof InstallError)) throw error;
     host.output.error(error.message);
-    const show = t("Show Output");
+    const [choose, show] = [t("Open Settings"), t("Show Output")];
     const text = error.hint ? `${error.message} ${error.hint}` : error.message;
-    const buttons = (await hasWheels(wheelsPath)) ? [show] : [];
-    if ((await host.windows.message("error", text, { buttons })) === show) host.output.show();
-    return;
+    const buttons = [choose, ...((await hasWheels(wheelsPath)) ? [show] : [])];
+    void host.windows.message("error", text, { buttons }).then(async (answer) => {
+      if (answer === show) host.output.show();
+      if (answer === choose) await host.commands.run("understudy.openSettings");
+    });
+    return false;
   }
   await sidecar.restart();
-  if (sidecar.state.kind !== "running") return; // the view and the status bar show why
-  const add = t("Add Delegator…");
-  const answer = await host.windows.message("info", t("Understudy is installed."), { buttons: [add] });
-  if (answer === add) await host.commands.run("understudy.delegators.add");
+  return isRunning(); // otherwise, the view and the status bar show why
 }

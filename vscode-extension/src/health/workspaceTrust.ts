@@ -15,6 +15,8 @@ export interface TrustDeps {
 }
 
 const DECLINED_KEY = "trust.seen";
+/** How long a command waits for the decision on the editor's page. */
+const DECISION_MS = 300_000;
 
 /** Asks the user for the trust that is missing: that of the editor, or that of the sidecar. */
 export const trustRepair = (): Repair => ({ title: t("Review Trust…"), command: "understudy.trust", asks: true });
@@ -59,10 +61,7 @@ export function trustSync({ requester, host }: TrustDeps): (again?: boolean) => 
   }
 
   return async (again = false) => {
-    if (!host.workspace.trusted) {
-      if (again) await askEditorTrust(host);
-      return false;
-    }
+    if (!host.workspace.trusted && !(again && (await askEditorTrust(host)))) return false;
     let all = true;
     for (const folder of host.workspace.folders) {
       const { uri, name } = folder;
@@ -90,12 +89,26 @@ export function trustSync({ requester, host }: TrustDeps): (again?: boolean) => 
   };
 }
 
-/** The editor gives its trust in a page of its own; the sidecar restarts when it does. */
-async function askEditorTrust({ windows, commands }: TrustDeps["host"]): Promise<void> {
+/**
+ * The editor gives its trust in a page of its own; the sidecar restarts when it does. Returns whether it was given: what
+ * needed it continues then, unless the user has probably forgotten it.
+ */
+async function askEditorTrust({ windows, commands, workspace }: TrustDeps["host"]): Promise<boolean> {
   const manage = t("Manage Workspace Trust");
   const text = t("This window is in Restricted Mode, so Understudy runs nothing here.");
-  const answer = await windows.message("warning", text, { buttons: [manage], modal: true });
-  if (answer === manage) await commands.run("workbench.trust.manage");
+  const detail = t("What you started continues when you trust the folder.");
+  if ((await windows.message("warning", text, { buttons: [manage], modal: true, detail })) !== manage) return false;
+  await commands.run("workbench.trust.manage");
+  if (workspace.trusted) return true;
+  return new Promise((resolve) => {
+    const end = (given: boolean): void => {
+      clearTimeout(late);
+      granted.dispose();
+      resolve(given);
+    };
+    const late = setTimeout(end, DECISION_MS, false);
+    const granted = workspace.onDidGrantTrust(() => end(true));
+  });
 }
 
 function bulleted(lines: readonly string[]): string[] {

@@ -229,6 +229,11 @@ export interface Windows {
   runInTerminal(title: string, line: string): void;
   /** Run a program, with its arguments, in a new terminal; no shell is involved, and it is not inside another tmux. */
   runProgram(title: string, argv: readonly string[]): void;
+  /**
+   * Run programs, each with its arguments, one after the other in a new terminal, in a folder on disk. Returns whether
+   * all succeeded; otherwise, the terminal stays open until the user has read it.
+   */
+  runToEnd(title: string, commands: readonly (readonly string[])[], folder: string): Promise<boolean>;
   /** Open a folder on disk in a new window. */
   openFolder(path: string): Promise<void>;
 }

@@ -4,10 +4,12 @@ import { canBeStrengthened, droppableTests, isUntested } from "../state/mutation
 import { Emitter, type Disposable } from "../base/events.ts";
 import { escapeMarkdown } from "../base/markdown.ts";
 import { t } from "../base/l10n.ts";
+import { editorHint } from "../sidecar/connection.ts";
 import type { CommandLink, TreeRow, TreeDataProvider } from "../host/host.ts";
 import { RESERVATION_REASONS, type Delegation, type FileDiff, type Hunk, type Reservation } from "../protocol.ts";
 import { fileRow, firstLine, hunkRow, parseRowId, type HunkRef } from "./hunks.ts";
 import { displayPath, oneLine } from "../state/formatting.ts";
+import { remedyTitle } from "../state/remedies.ts";
 import { factsOf } from "../state/wording.ts";
 import type { OpenResult } from "./openResults.ts";
 import { reviewUri, ROW } from "./reviewUris.ts";
@@ -158,7 +160,8 @@ function verdictRow(
     };
   }
   if (id === `error:${delegation.id}` && delegation.error) {
-    const { message, hint = "" } = delegation.error;
+    const { message } = delegation.error;
+    const hint = editorHint(delegation.error);
     const icon = { id: "error", color: "list.errorForeground" };
     return { ...rest, id, label: message, description: hint, icon, context: "error", spoken: `${message} ${hint}` };
   }
@@ -185,7 +188,7 @@ function verdictRow(
     const tooltip = [meaning, ...all.map(escapeMarkdown)].join("\n\n");
     const icon = { id: "warning", color: "list.warningForeground" };
     const asksForTests = reservation === "change_not_tested" && instructable && canBeStrengthened(delegation);
-    const repair = repairOf(reservation, id);
+    const repair = repairOf(reservation, id, delegation);
     if (repair) {
       const { context, command } = repair;
       const description = command.title;
@@ -219,7 +222,16 @@ function verdictRow(
 }
 
 /** What the row of a reservation does when it is clicked. */
-function repairOf(name: Reservation, id: string): { context: string; command: CommandLink } | undefined {
+function repairOf(
+  name: Reservation,
+  id: string,
+  { reservationFacts = [] }: Delegation,
+): { context: string; command: CommandLink } | undefined {
+  const remedy = reservationFacts.find((fact) => fact.reservation === name && fact.remedy !== undefined)?.remedy;
+  if (remedy) {
+    const command = { id: "understudy.delegations.remedy", title: remedyTitle(remedy), arguments: [id] };
+    return { context: "remedy", command };
+  }
   if (name === "no_checks") {
     return { context: "noChecks", command: { id: "understudy.checks.add", title: t("Add Check…"), arguments: [id] } };
   }

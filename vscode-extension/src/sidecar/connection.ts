@@ -77,7 +77,8 @@ export function exitText(exit: ProcessExit): string {
 export interface Repair {
   readonly title: string;
   readonly command: string;
-  /** The command says what is missing and asks for it: a message before it would say it twice, and stay after it. */
+  readonly arguments?: readonly unknown[];
+  /** The command itself shows what is missing: it runs at once. A message before it would say it twice, and stay. */
   readonly asks?: boolean;
 }
 
@@ -106,6 +107,16 @@ export class SidecarError extends Error {
   }
 }
 
+/** Matches what is for the command line: a command of it, an option, a line of a file. */
+const COMMAND_LINE = /\bunderstudy [a-z]|\.toml\b|(?:^|[ (`])-d\b/u;
+
+/** The sentences of a hint that are of use in an editor; none if a button does what it says. */
+export function editorHint({ hint = "", remedy }: Pick<ErrorInfo, "hint" | "remedy">): string {
+  if (remedy) return "";
+  const sentences = hint.split(/(?<=[.!?])\s+(?=[\p{Lu}`])/u);
+  return sentences.filter((sentence) => !COMMAND_LINE.test(sentence)).join(" ");
+}
+
 /** Convert anything that was thrown into an `ErrorInfo`. */
 export function toErrorInfo(error: unknown): ErrorInfo {
   if (error instanceof SidecarError) return error.info;
@@ -117,18 +128,19 @@ export function toErrorInfo(error: unknown): ErrorInfo {
 }
 
 /**
- * Do something that the user wants. If it fails for a cause whose repair asks the user, ask, and do it again once.
+ * Do something that the user wants. If it fails for a cause whose repair runs at once, run it, and do it again once.
  * Undefined: the user has declined.
  */
 export async function repairing<T>(
   work: () => T | Promise<T>,
-  run: (command: string) => Promise<unknown>,
+  run: (command: string, ...values: readonly unknown[]) => Promise<unknown>,
 ): Promise<T | undefined> {
   try {
     return await work();
   } catch (error) {
     if (!(error instanceof SidecarError) || !error.repair?.asks) throw error;
-    return (await run(error.repair.command)) === true ? work() : undefined;
+    const { command, arguments: values = [] } = error.repair;
+    return (await run(command, ...values)) === true ? work() : undefined;
   }
 }
 

@@ -18,6 +18,7 @@ import {
   exitCause,
   exitText,
   ProcessExitError,
+  editorHint,
   toErrorInfo,
   SidecarError,
   type Requester,
@@ -173,9 +174,11 @@ export class Sidecar implements Requester, Subscriber, Disposable {
       return (await asked) as Requests[M]["result"];
     } catch (error) {
       if (connection !== this.#connection) throw this.#unavailableError();
-      const { hint, ...info } = toErrorInfo(error);
-      const repair = this.#deps.repair?.(info);
-      throw new SidecarError(hint === undefined || repair ? info : { ...info, hint }, repair);
+      const given = { ...toErrorInfo(error) };
+      const repair = this.#deps.repair?.(given);
+      const hint = repair ? "" : editorHint(given);
+      delete given.hint;
+      throw new SidecarError(hint === "" ? given : { ...given, hint }, repair);
     }
   }
 
@@ -302,7 +305,9 @@ export class Sidecar implements Requester, Subscriber, Disposable {
             ? t("Understudy stopped: {0}", state.cause)
             : t("Understudy is not running.");
     if (state.kind === "missing" || (state.kind === "mismatch" && state.upgrade === "sidecar")) {
-      const repair = { title: t("Install Engine"), command: "understudy.install" };
+      // The bundled engine: nothing is downloaded, and its progress is shown.
+      const asks = state.kind === "missing" || state.found.origin === "storage";
+      const repair = { title: t("Install Engine"), command: "understudy.install", asks };
       return new SidecarError({ kind: "connection_failed", message }, repair);
     }
     const hint = t("Select Understudy in the status bar for details.");

@@ -2,6 +2,7 @@
 
 import { t } from "../base/l10n.ts";
 import type { Delegation, ErrorInfo, LedgerTotals } from "../protocol.ts";
+import { editorHint } from "../sidecar/connection.ts";
 
 /**
  * Milliseconds from start to end, or to `now`. Checks that run again count from their own start, and not in the time of
@@ -140,7 +141,12 @@ function withStop(text: string): string {
 }
 
 /** The message of an error, then what to do: on a line of its own below the output of a program. */
-export function errorText({ message, hint = "" }: Pick<ErrorInfo, "message" | "hint">): string {
+export function errorText({
+  message,
+  hint: given = "",
+  remedy,
+}: Pick<ErrorInfo, "message" | "hint" | "remedy">): string {
+  const hint = editorHint({ hint: given, ...(remedy ? { remedy } : {}) });
   const quotes = message.trim().includes("\n");
   return [quotes ? message.trimEnd() : withStop(message), hint].filter((part) => part !== "").join(quotes ? "\n" : " ");
 }
@@ -149,12 +155,12 @@ export function errorText({ message, hint = "" }: Pick<ErrorInfo, "message" | "h
  * The text of an error for a notification. Of the output of a program, which a log shows, only its last line: it says
  * what went wrong.
  */
-export function shortErrorText({ message, hint = "" }: Pick<ErrorInfo, "message" | "hint">): string {
+export function shortErrorText({ message, ...rest }: Pick<ErrorInfo, "message" | "hint" | "remedy">): string {
   const [first = "", ...more] = message.split("\n").filter((line) => /[\p{L}\p{N}]/u.test(line));
   const last = more.at(-1);
-  if (last === undefined) return errorText({ message, hint });
+  if (last === undefined) return errorText({ message, ...rest });
   const what = /^(.*?: )/u.exec(first)?.[1] ?? `${first} `;
-  return errorText({ message: `${what}${oneLine(last, 200)}`, hint });
+  return errorText({ message: `${what}${oneLine(last, 200)}`, ...rest });
 }
 
 /**

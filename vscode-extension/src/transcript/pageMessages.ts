@@ -16,7 +16,8 @@ export type PageRequest =
   | "understudy/delegations/retry";
 
 /** What only an editor can do. */
-export type EditorAction = "review" | "addCheck" | "reply" | "retryWith" | "restore" | "showLog" | "openText";
+export type EditorAction =
+  "remedy" | "review" | "addCheck" | "reply" | "retryWith" | "restore" | "showLog" | "openText";
 
 type RequestMessage<M extends PageRequest = PageRequest> = M extends PageRequest
   ? { readonly id: number; readonly method: M; readonly params: Requests[M]["params"] }

@@ -11,6 +11,7 @@ import { toErrorInfo } from "../sidecar/connection.ts";
 import type { FileChange, Fold, Host, Lens, TextLink } from "../host/host.ts";
 import type { Store } from "../state/store.ts";
 import { takesInstructions } from "../state/instructions.ts";
+import { remedyOf, remedyTitle } from "../state/remedies.ts";
 import { canReply, isLive, isToReview, orderedOptions } from "../state/wording.ts";
 import type { Event } from "../protocol.ts";
 import { delegationIdOf, TRANSCRIPT_SCHEME } from "../state/delegationUris.ts";
@@ -289,6 +290,8 @@ export class TranscriptDocuments implements Disposable {
       lenses.push(lens(0, withIcon("debug-stop", t("Cancel")), "understudy.delegations.cancel"));
       if (delegation.terminal) lenses.push(lens(0, withIcon("terminal", t("Attach")), "understudy.delegations.attach"));
     } else {
+      const remedy = remedyOf(delegation);
+      if (remedy) lenses.push(lens(0, withIcon("tools", remedyTitle(remedy)), "understudy.delegations.remedy"));
       if (isToReview(delegation)) {
         lenses.push(lens(0, withIcon("diff-multiple", t("Review")), "understudy.review.open"));
       }

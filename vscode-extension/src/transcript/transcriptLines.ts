@@ -278,6 +278,8 @@ export function checkLines(event: EventOf<"check_finished">): Line[] {
     void lines.push({ text: `${RESERVATION_REASONS[reservation].reason}${what}`, mark: "⚠" });
   if (event.mutation) {
     lines.push({ text: noticedChanges(event.mutation) });
+    const why = t("Small changes break the code on purpose, one at a time: good tests fail then.");
+    lines.push({ text: why, style: "quiet" });
     for (const one of survivors(event.mutation)) {
       lines.push({ text: t("not noticed: {0}", mutantPlace(one)), style: "item" }, ...code(mutantDiff(one)));
     }

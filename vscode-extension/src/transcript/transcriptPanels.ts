@@ -30,6 +30,7 @@ export interface TranscriptPanelsDeps {
 
 /** The commands that the page may run on its delegation. */
 const COMMANDS: Readonly<Record<EditorAction, string>> = {
+  remedy: "understudy.delegations.remedy",
   review: "understudy.review.open",
   addCheck: "understudy.checks.add",
   reply: "understudy.delegations.reply",

@@ -5,6 +5,7 @@
 
 import { t } from "../base/l10n.ts";
 import { fold } from "../state/fold.ts";
+import { remedyOf, remedyTitle } from "../state/remedies.ts";
 import { canReply, isFailure, isLive, isToReview, retryMayHelp } from "../state/wording.ts";
 import { TranscriptBlocks, type Block } from "../transcript/transcriptBlocks.ts";
 import { transcriptHead } from "../transcript/transcriptLines.ts";
@@ -272,8 +273,11 @@ export class TranscriptPage {
       // Never the most prominent button: a question has one.
       found.push([t("Cancel"), "secondary", () => void this.#send("understudy/delegations/cancel", { id })]);
     } else {
+      const remedy = remedyOf(delegation);
+      if (remedy) edit(remedyTitle(remedy), "remedy");
       if (isToReview(delegation)) edit(t("Review"), "review");
-      if (delegation.reservations.includes("no_checks")) edit(t("Add Check…"), "addCheck");
+      if (delegation.reservations.includes("no_checks") && remedy?.kind !== "add_check")
+        edit(t("Add Check…"), "addCheck");
       const failed = isFailure(delegation);
       const replies = this.#instructable && canReply(delegation);
       if (replies && !failed) edit(t("Reply…"), "reply");

@@ -78,6 +78,26 @@ describe("Add Check", () => {
     expect(peer.params("understudy/checks/create")).toEqual([]);
   });
 
+  it("does first what a check needs, and tries again what failed without it", async () => {
+    const remedy = { kind: "link_folders" as const, paths: ["node_modules"] };
+    const found = result("understudy/checks/list", "checks-list.valid");
+    const [first] = found.proposals;
+    const proposals = [{ ...first!, problem: "Worktrees have no node_modules.", hint: "Set link in x.toml.", remedy }];
+    peer.answer("understudy/checks/list", { ...found, proposals });
+    host.handlers.set("understudy.remedy", () => true);
+    let tries = 0;
+    peer.answer("understudy/checks/test", () => ((tries += 1) === 1 ? { ...failing, remedy } : passing));
+    host.answers.push({ pick: "0" }, { pick: "file:///p" });
+    host.buttons.push("Link node_modules", "Link node_modules");
+    expect(await add()).toBeDefined();
+    expect(host.shown[0]?.items[0]?.detail).toBe("Worktrees have no node_modules. Asks to do this: Link node_modules.");
+    expect(host.ran).toEqual([0, 1].map(() => ({ id: "understudy.remedy", values: [remedy, "/p"] })));
+    expect(tries).toBe(2);
+    host.answers.push({ pick: "0" });
+    expect(await add(), "declined").toBeUndefined();
+    expect(tries).toBe(2);
+  });
+
   it("refuses unknown slots and shell syntax while typing", () => {
     expect(checkCommand("{pyton} -m pytest")).toContain("{python}");
     expect(checkCommand("a | b")).toContain("script");

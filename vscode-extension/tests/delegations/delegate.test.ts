@@ -71,6 +71,60 @@ const started = (peer: GoldenSidecar): unknown[] =>
   });
 
 describe("delegate", () => {
+  it("asks before a command sends anything, if the user wants that", async () => {
+    const { host, peer, disposables } = await app();
+    host.settings.set("confirmBeforeSending", true);
+    await host.commands.run("understudy.delegate.tests", FILE);
+    expect(started(peer)).toEqual([]);
+    expect(host.messages[0]?.text).toBe(`Delegate to ${PREVIEW.explain.delegator}?`);
+    expect(host.messages[0]?.detail).toContain("prompt of about");
+    host.buttons.push("Delegate");
+    await host.commands.run("understudy.delegate.tests", FILE);
+    expect(started(peer)).toHaveLength(1);
+    disposables.dispose();
+  });
+
+  it("offers what tests lack before an agent works, and asks once about what the user does without", async () => {
+    const { host, peer, disposables } = await app();
+    const remedy = { kind: "link_folders" as const, paths: ["node_modules"] };
+    const lacks = [{ text: "Worktrees have no node_modules.", hint: "Run understudy init.", remedy }];
+    peer.answer("understudy/delegations/preview", { ...PREVIEW, lacks });
+    await host.commands.run("understudy.delegate.tests", FILE);
+    expect(started(peer), "cancelled").toEqual([]);
+    peer.answer("understudy/remedies/apply", {});
+    host.buttons.push("Link node_modules");
+    await host.commands.run("understudy.delegate.tests", FILE);
+    expect(peer.params("understudy/remedies/apply")).toEqual([{ remedy, workspace: "file:///home/ada/greeting" }]);
+    expect(started(peer)).toHaveLength(1);
+    host.buttons.push("Delegate Anyway");
+    await host.commands.run("understudy.delegate.tests", FILE);
+    await host.commands.run("understudy.delegate.tests", FILE);
+    expect(started(peer)).toHaveLength(3);
+    expect(host.messages.filter(({ level }) => level === "warning")).toHaveLength(3);
+    disposables.dispose();
+  });
+
+  it("ends the walkthrough with a run on a file of the user, and shows it", async () => {
+    const { host, peer, disposables } = await app();
+    await host.commands.run("understudy.delegate.firstRun");
+    const params = { recipe: "tests", delegator: "ghostwriter", files: [FILE] };
+    expect(started(peer)).toEqual([params]);
+    expect(host.ran.at(-1)?.id).toBe("understudy.delegations.open");
+    // The walkthrough itself is shown: the files in other tabs are offered.
+    host.active = undefined;
+    host.tabs = [FILE, "file:///home/ada/greeting/README.md"];
+    host.answers.push({ pick: FILE });
+    await host.commands.run("understudy.delegate.firstRun");
+    expect(started(peer)).toEqual([params, params]);
+    expect(host.shown.at(-1)?.items.map(({ label }) => label)).toEqual(["wrapping.py", "Choose Another File…"]);
+    host.tabs = [];
+    host.pickedFiles = ["file:///home/ada/greeting/README.md"];
+    await host.commands.run("understudy.delegate.firstRun");
+    expect(host.messages.map(({ text }) => text).join()).toContain("Ghostwriter writes tests for Python.");
+    expect(started(peer)).toHaveLength(2);
+    disposables.dispose();
+  });
+
   it("starts tests at once from a menu, for one file or all selected ones together", async () => {
     const { host, peer, disposables } = await app();
     await host.commands.run("understudy.delegate.tests", FILE);
@@ -149,7 +203,7 @@ describe("delegate", () => {
     expect(shown).toMatch(/^understudy-prompt:\/tests\//);
     expect(host.provided.get("understudy-prompt")?.text(shown)).toBe(PREVIEW.prompt);
     const wanted = { recipe: "tests", files: [FILE], task: "Mind the edges." };
-    expect(peer.params("understudy/delegations/preview")).toEqual([wanted, wanted]);
+    expect(peer.params("understudy/delegations/preview")).toEqual([wanted, wanted, wanted]);
     expect(started(peer)).toEqual([wanted]);
     disposables.dispose();
   });

@@ -664,6 +664,59 @@ describe("notifications", () => {
     }
   });
 
+  it("offer first what helps, and no retry that fails again", async () => {
+    const remedy = { kind: "copy_files" as const, paths: ["src/_version.py"] };
+    const { host, store, made } = runs([live("a")]);
+    const buttons: (readonly string[])[] = [];
+    const shown = host.windows.message.bind(host.windows);
+    host.windows.message = (level, text, options) => {
+      buttons.push(options?.buttons ?? []);
+      return shown(level, text, options);
+    };
+    const told = made();
+    await told.started("a");
+    host.buttons.push("Copy _version.py");
+    const error = { kind: "environment" as const, message: "It is generated.", hint: "Add x to config.toml.", remedy };
+    store.put(one("a", { verdict: "failed", error, review: { pending: 0, accepted: 0, rejected: 0 } }));
+    await settled();
+    expect(buttons).toEqual([["Copy _version.py", "Retry with…", "Show Log"]]);
+    expect(host.messages[0]?.text).not.toContain("config.toml");
+    expect(host.ran).toEqual([{ id: "understudy.delegations.remedy", values: ["a"] }]);
+    told.dispose();
+  });
+
+  it("are those that the user wants", async () => {
+    for (const [wanted, kinds] of [
+      ["all", ["question", "failure", "result"]],
+      ["questionsAndFailures", ["question", "failure"]],
+      ["none", []],
+    ] as const) {
+      const { host, store, made } = runs([live("a"), live("b"), live("c")]);
+      host.settings.set("notifications", wanted);
+      const told = made();
+      for (const id of ["a", "b", "c"]) await told.started(id);
+      store.put(waiting("a"));
+      store.put(one("b", { verdict: "failed" }));
+      store.put(one("c"));
+      await settled();
+      const levels = { warning: "question", error: "failure", info: "result" };
+      expect(host.messages.map(({ level }) => levels[level as keyof typeof levels]).sort()).toEqual([...kinds].sort());
+      told.dispose();
+    }
+  });
+
+  it("give way to the review, if the user wants that", async () => {
+    const { host, store, made } = runs([live("a")]);
+    host.settings.set("review.openAutomatically", true);
+    const told = made();
+    await told.started("a");
+    store.put(one("a"));
+    await settled();
+    expect(host.messages).toEqual([]);
+    expect(host.ran).toEqual([{ id: "understudy.review.open", values: ["a"] }]);
+    told.dispose();
+  });
+
   it("report results after a reload that were missed", async () => {
     const { host, store, made } = runs([live("a"), live("b")]);
     const before = made();

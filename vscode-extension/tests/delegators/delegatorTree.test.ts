@@ -276,21 +276,36 @@ describe("health", () => {
     }
   });
 
-  it("shows the result of doctor in a read-only document", async () => {
+  it("shows the findings of the diagnostics, each with the button that helps", async () => {
     const { host, peer, disposables } = await app();
-    peer.answer("understudy/doctor", {
-      checks: [
-        { name: "python", ok: true, message: "3.12" },
-        { name: "git", ok: false, message: "git is\n*too* old", hint: "Upgrade it." },
-      ],
-    });
+    const link = { kind: "link_folders" as const, paths: ["node_modules"] };
+    peer
+      .answer("understudy/doctor", {
+        checks: [
+          { name: "python", ok: true, message: "3.12" },
+          { name: "git", ok: false, message: "git is\ntoo old", hint: "Upgrade it." },
+          { name: "packages", ok: true, message: "None.", hint: "Run understudy init.", remedy: link },
+        ],
+      })
+      .answer("understudy/remedies/apply", {});
     await host.commands.run("understudy.doctor");
-    expect(host.texts).toEqual([]);
-    const uri = host.opened.at(-1)?.uri ?? "";
-    expect(uri).toMatch(/^understudy-diagnostics:\/Diagnostics/);
-    expect(host.provided.get("understudy-diagnostics")?.text(uri)).toBe(
-      "# 1 check failed.\n\n- ✓ **python**: 3.12\n- ✗ **git**: git is \\*too\\* old  \n  Upgrade it.\n",
+    const [panel] = host.panels;
+    panel?.send("ready");
+    const shown = panel?.posted.at(-1) as { head: string; rows: object[] };
+    expect(shown.head).toBe("1 check failed.");
+    expect(shown.rows.slice(0, 3)).toEqual([
+      { mark: "✓", name: "Python of the engine", text: "3.12", hint: "", button: "" },
+      { mark: "✗", name: "Git", text: "git is too old", hint: "Upgrade it.", button: "" },
+      { mark: "→", name: "Packages of the project", text: "None.", hint: "", button: "Link node_modules" },
+    ]);
+    expect(shown.rows).toContainEqual(
+      expect.objectContaining({ mark: "✗", name: "Delegator my-agent", button: "Edit…" }),
     );
+    expect(shown.rows).toContainEqual(expect.objectContaining({ name: "Delegator ghostwriter", button: "Test" }));
+    panel?.send(2);
+    await vi.waitFor(() => expect(peer.params("understudy/doctor")).toHaveLength(2)); // it looks again
+    expect(peer.params("understudy/remedies/apply")).toMatchObject([{ remedy: link }]);
+    expect(host.panels).toHaveLength(1);
     disposables.dispose();
   });
 
@@ -408,7 +423,8 @@ describe("workspace trust", () => {
   });
 
   it("installs once, however often it is requested", async () => {
-    const { host, disposables } = await app();
+    const [host, disposables] = [new FakeHost(), new DisposableStore()];
+    createApp({ host, connect: inProcess(new GoldenSidecar()) }, disposables);
     host.settings.set("python", path.join(host.environment.storagePath, "no-python"));
     await Promise.all([1, 2].map(() => host.commands.run("understudy.install")));
     expect(host.progresses.filter(({ title }) => title === "Installing Understudy")).toHaveLength(1);
@@ -422,12 +438,26 @@ describe("workspace trust", () => {
     const settle = trustSync({ requester: peer, host });
     expect(await settle()).toBe(false);
     expect(host.messages).toEqual([]);
-    host.buttons.push("Manage Workspace Trust");
     expect(await settle(true)).toBe(false); // for something that the user wants
     expect(host.messages.map(({ text }) => text)).toEqual([
       "This window is in Restricted Mode, so Understudy runs nothing here.",
     ]);
-    expect(host.ran.map(({ id }) => id)).toEqual(["workbench.trust.manage"]);
+    expect(host.ran).toEqual([]);
     expect(peer.asked).toEqual([]);
+  });
+
+  it("continues what needed trust when the editor has given it", async () => {
+    const host = new FakeHost();
+    host.trusted = false;
+    const trust = result("understudy/workspace/trust", "workspace-trust.valid");
+    const peer = new GoldenSidecar().answer("understudy/workspace/trust", { ...trust, trusted: true });
+    host.buttons.push("Manage Workspace Trust");
+    host.handlers.set("workbench.trust.manage", () => undefined);
+    const going = trustSync({ requester: peer, host })(true);
+    await vi.waitFor(() => expect(host.ran.map(({ id }) => id)).toEqual(["workbench.trust.manage"]));
+    expect(peer.asked).toEqual([]);
+    host.trusted = true;
+    host.trustGranted.fire();
+    expect(await going).toBe(true);
   });
 });

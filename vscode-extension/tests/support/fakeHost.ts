@@ -102,6 +102,7 @@ export class FakeHost implements h.Host {
   readonly terminalLines: string[] = [];
   /** Title and argument vector of each program that was run. */
   readonly programs: string[][] = [];
+  programsSucceed = true;
   pickedFiles: readonly string[] = [];
   readonly restorers = new Map<string, (state: unknown) => void>();
   readonly progresses: { title: string; reports: string[]; cancel: () => void; over: boolean }[] = [];
@@ -207,6 +208,10 @@ export class FakeHost implements h.Host {
     pickFiles: () => Promise.resolve(this.pickedFiles),
     runInTerminal: (_title, line) => void this.terminalLines.push(line),
     runProgram: (title, argv) => void this.programs.push([title, ...argv]),
+    runToEnd: (title, commands, folder) => {
+      this.programs.push([title, folder, ...commands.map((argv) => argv.join(" "))]);
+      return Promise.resolve(this.programsSucceed);
+    },
     openFolder: () => Promise.resolve(),
   };
 

@@ -123,6 +123,7 @@ describe("TranscriptText", () => {
         "4 passed in 1.42s",
         "```",
         "The new tests notice 14 of 20 small changes on lines that they execute. 13 of 44 places are on lines that no test executes.",
+        "*Small changes break the code on purpose, one at a time: good tests fail then.*",
         "",
         "*tested: src/calc.py:12 in add (a test notices a small change of line 12 (tests/test_calc.py::test_add))*",
         "",

@@ -136,7 +136,8 @@ function commandsOf(disposables: DisposableStore, output: h.Output): h.Commands 
       own.add(
         vscode.commands.registerCommand(id, async (...values: unknown[]) => {
           try {
-            const run = async (command: string): Promise<unknown> => vscode.commands.executeCommand(command);
+            const run = async (command: string, ...arguments_: readonly unknown[]): Promise<unknown> =>
+              vscode.commands.executeCommand(command, ...arguments_);
             return await repairing(() => handler(...values.map(plainValue)), run);
           } catch (error) {
             const { message, hint, logPaths } = toErrorInfo(error);
@@ -150,7 +151,7 @@ function commandsOf(disposables: DisposableStore, output: h.Output): h.Commands 
                 await vscode.window.showTextDocument(vscode.Uri.file(log), { preview: true });
               }
               if (!repair || answer !== repair.title) return;
-              const repaired = await vscode.commands.executeCommand(repair.command);
+              const repaired = await vscode.commands.executeCommand(repair.command, ...(repair.arguments ?? []));
               if (repaired === true) await vscode.commands.executeCommand(id, ...values);
             });
             return undefined;

@@ -3,6 +3,7 @@
 import * as os from "node:os";
 import * as vscode from "vscode";
 import { DisposableStore, Emitter } from "../../base/events.ts";
+import { t } from "../../base/l10n.ts";
 import { toErrorInfo } from "../../sidecar/connection.ts";
 import type * as h from "../host.ts";
 import { toMarkdown, toColor } from "./convert.ts";
@@ -90,6 +91,21 @@ export function windowsOf(disposables: DisposableStore): h.Windows {
     runProgram(title, [shellPath, ...shellArgs]) {
       const env = { TMUX: null, TMUX_PANE: null };
       vscode.window.createTerminal({ name: title, cwd: os.homedir(), env, shellPath, shellArgs }).show();
+    },
+    runToEnd(title, commands, folder) {
+      const quoted = (word: string): string => `'${word.replaceAll("'", String.raw`'\''`)}'`;
+      const line = commands.map((argv) => argv.map(quoted).join(" ")).join(" && ");
+      const script = `(set -x; ${line}) || { printf '\\n%s ' "$0"; read -r _; exit 1; }`;
+      const shellArgs = ["-c", script, t("Failed. Press Enter to close the terminal.")];
+      const terminal = vscode.window.createTerminal({ name: title, cwd: folder, shellPath: "/bin/sh", shellArgs });
+      terminal.show();
+      return new Promise((resolve) => {
+        const closed = vscode.window.onDidCloseTerminal((one) => {
+          if (one !== terminal) return;
+          closed.dispose();
+          resolve(one.exitStatus?.code === 0);
+        });
+      });
     },
     openFolder: async (path) => {
       await vscode.commands.executeCommand("vscode.openFolder", vscode.Uri.file(path), { forceNewWindow: true });
