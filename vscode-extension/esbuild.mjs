@@ -11,7 +11,7 @@ import { build, context } from "esbuild";
 const LIMITS = {
   "dist/extension.js": 290,
   "dist/languageclient.js": 440,
-  "dist/transcriptPage.js": 44,
+  "dist/transcriptPage.js": 52,
   "dist/transcriptPage.css": 6,
   "dist/composePage.js": 11,
   "dist/composePage.css": 4,

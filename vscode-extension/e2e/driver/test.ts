@@ -15,7 +15,7 @@
  */
 import fs from "node:fs";
 import path from "node:path";
-import type { Browser } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { ARTIFACTS, fileName, textOf, until } from "./environment.ts";
 import { Code, type CodeOptions } from "./vscodeServer.ts";
 import { Workbench } from "./workbench.ts";
@@ -42,6 +42,20 @@ export function useBrowser(browser: Browser): void {
 /** End everything that running tests have started. */
 export async function endEverything(): Promise<void> {
   await Promise.allSettled([...running].map((end) => end()));
+}
+
+/** Return the body of a mocha test that needs a page of its own in Chromium, and no VS Code. */
+export function inChromium(body: (page: Page) => Promise<void>): (this: Mocha.Context) => Promise<void> {
+  return async function (this: Mocha.Context): Promise<void> {
+    this.timeout(LONGEST * 1000);
+    if (shared === undefined) throw new Error("There is no browser: run the tests through run.ts.");
+    const context = await shared.newContext({ viewport: { width: 900, height: 700 } });
+    try {
+      await body(await context.newPage());
+    } finally {
+      await context.close();
+    }
+  };
 }
 
 /** Return the body of a mocha test that runs in its own VS Code. */

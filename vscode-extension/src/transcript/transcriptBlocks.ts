@@ -59,6 +59,8 @@ export class TranscriptBlocks {
   #question: { event: EventOf<"permission">; answer?: EventOf<"permission_answered">; block: Block } | undefined;
   /** Whether the result is discarded: another worktree restores it. */
   #discarded = false;
+  /** The last activity, if it is counted. */
+  #counted: { readonly what: string; readonly block: Block } | undefined;
   #decisions: { event: EventOf<"decided">; hunks: number; block: Block } | undefined;
 
   get all(): readonly Block[] {
@@ -83,7 +85,7 @@ export class TranscriptBlocks {
         this.#put("queued", () => quietLine(t("Number {0} in the queue.", event.position)));
         return;
       case "phase":
-        this.#put("phase", () => quietLine(oneLine(removeEscapes(event.text), 200)));
+        this.#phase(event);
         return;
       case "prompt":
         this.#put("prompt", () => quietLine(t("Prompt sent (about {0} tokens).", event.tokens.toLocaleString())));
@@ -136,6 +138,7 @@ export class TranscriptBlocks {
         this.#put("failed", () => attemptFailedLines(event));
         return;
       case "check_started": {
+        this.#counted = undefined;
         const block = this.#put("check", () => singleLine(t("{0} is running…", event.name), "○"));
         this.#checks.set(event.name, block);
         return;
@@ -163,7 +166,7 @@ export class TranscriptBlocks {
         return;
       }
       case "note":
-        this.#put("note", () => singleLine(removeEscapes(event.text), event.level === "info" ? "ⓘ" : "⚠"));
+        this.#put("note", () => singleLine(removeEscapes(event.text), event.level === "info" ? "•" : "⚠"));
         return;
       case "finished": {
         const failure = this.#failure;
@@ -225,6 +228,17 @@ export class TranscriptBlocks {
       default:
         // base, usage, session, checkpoint: shown in the head, or not at all
         return;
+    }
+  }
+
+  /** What is counted is one block, which changes with the count. */
+  #phase({ text, count }: EventOf<"phase">): void {
+    const lines = (): Line[] => quietLine(oneLine(removeEscapes(text), 200));
+    const what = count && `${count.of} ${count.total} ${count.run ?? ""}`;
+    if (what !== undefined && this.#counted?.what === what) this.#renew(this.#counted.block, lines);
+    else {
+      const block = this.#put("phase", lines);
+      this.#counted = what === undefined ? undefined : { what, block };
     }
   }
 

@@ -10,6 +10,7 @@ import {
   type Reservation,
 } from "../protocol.ts";
 import {
+  answeredBy,
   changedTest,
   checkText,
   earlierTests,
@@ -47,6 +48,8 @@ export type LineStyle =
   /** The beginning of a thought, which folds, and its lines. */
   | "thought"
   | "quote"
+  /** What an agent says, as Markdown. */
+  | "said"
   /** What programs get and print. */
   | "code"
   | "item"
@@ -55,7 +58,7 @@ export type LineStyle =
   | "done";
 
 /** How something goes, shown before a line. */
-export type Mark = "○" | "✓" | "✗" | "⚠" | "ⓘ" | "→";
+export type Mark = "○" | "✓" | "✗" | "⚠" | "•" | "→";
 
 /** One line, with the paths it links to. */
 export interface Line {
@@ -66,6 +69,8 @@ export interface Line {
   readonly links?: readonly { readonly text: string; readonly path: string }[];
   /** The number of following lines that fold under this one. */
   readonly folds?: number;
+  /** The parts of the text, for the call of a tool. */
+  readonly tool?: { readonly name: string; readonly target: string; readonly outcome: string };
 }
 
 export type EventOf<T extends Event["type"]> = Extract<Event, { type: T }>;
@@ -126,6 +131,11 @@ export function textLines(text: string): Line[] {
     .map((line) => ({ text: line }));
 }
 
+/** What an agent says. */
+export function saidLines(text: string): Line[] {
+  return textLines(text).map((line): Line => ({ ...line, style: "said" }));
+}
+
 export function thinkingLines(text: string): Line[] {
   const lines = removeEscapes(text).trim().split("\n");
   return [
@@ -139,10 +149,25 @@ export function toolLines({ call, result }: ToolCall): Line[] {
   const mark = result === undefined ? "○" : result.ok ? "✓" : "✗";
   const path = pathArgument(call.input);
   const links = path !== undefined && title.includes(path) ? [{ text: path, path }] : [];
-  const input = inputLines(call.input, title);
+  const input = editLines(call.input) ?? inputLines(call.input, title);
   const output = result === undefined ? [] : outputLines(result.output, result.truncatedBytes ?? 0);
   const body = [...code(input), ...(input.length > 0 && output.length > 0 ? [{ text: "" }] : []), ...code(output)];
-  return [{ text: title, mark, links, ...(body.length > 0 ? { folds: body.length } : {}) }, ...body];
+  const name = oneLine(removeEscapes(call.name), 40) || title;
+  const rest = title.toLowerCase().startsWith(name.toLowerCase()) ? title.slice(name.length) : title;
+  const outcome = result === undefined ? t("running…") : result.ok ? t("done") : t("failed");
+  const tool = { name, target: rest.replace(/^[\s:(]+|\)$/g, ""), outcome };
+  return [{ text: title, mark, links, tool, ...(body.length > 0 ? { folds: body.length } : {}) }, ...body];
+}
+
+/** The input of a tool that replaces a text in a file, as a diff; undefined for other tools. */
+function editLines(input: unknown): string[] | undefined {
+  if (typeof input !== "object" || input === null) return undefined;
+  const fields = input as Readonly<Record<string, unknown>>;
+  const value = (...names: readonly string[]): unknown => names.map((name) => fields[name]).find((one) => one !== undefined); // prettier-ignore
+  const [old, now] = [value("old_string", "oldString", "old_str", "oldText"), value("new_string", "newString", "new_str", "newText")]; // prettier-ignore
+  if (typeof old !== "string" || typeof now !== "string") return undefined;
+  const marked = (mark: string, text: string): string[] => (text === "" ? [] : text.split("\n").map((line) => mark + line)); // prettier-ignore
+  return outputLines([...marked("-", old), ...marked("+", now)].join("\n"), 0);
 }
 
 const code = (lines: readonly string[]): Line[] => lines.map((text) => ({ text, style: "code" }));
@@ -219,23 +244,6 @@ export function permissionLines(
   return lines;
 }
 
-function answeredBy(by: string): string {
-  switch (by) {
-    case "deadline":
-      return t("because no one answered in time");
-    case "withdrawn": // english: allow withdrawn - a wire value
-      return t("the agent cancelled the question");
-    case "policy":
-      return t("answered by a rule");
-    case "cli":
-      return t("answered in a terminal");
-    case "lsp":
-      return t("answered in an editor");
-    default:
-      return t("answered by {0}", by);
-  }
-}
-
 /** What the user said; `done` says whether the agent got it, or whether the run ended without that. */
 export function messageLines({ text, delivery }: EventOf<"user_message">, done: "delivered" | "ended" | ""): Line[] {
   const outcome: Line =
@@ -300,9 +308,9 @@ export function checkLines(event: EventOf<"check_finished">): Line[] {
 export function resultLines(event: EventOf<"result">, before: string): Line[] {
   const lines: Line[] = [{ text: t("Result"), style: "heading" }, { text: "" }];
   const fresh = (text: string | undefined): text is string => text !== undefined && !["", before].includes(text.trim());
-  if (fresh(event.summary)) lines.push(...textLines(event.summary), { text: "" });
+  if (fresh(event.summary)) lines.push(...saidLines(event.summary), { text: "" });
   // With files, the text repeats what the agent said.
-  if (fresh(event.text) && event.files.length === 0) lines.push(...textLines(event.text), { text: "" });
+  if (fresh(event.text) && event.files.length === 0) lines.push(...saidLines(event.text), { text: "" });
   for (const file of event.files) {
     // No lines are counted in a binary file, or if only its mode changed.
     const counted = file.additions + file.deletions > 0;

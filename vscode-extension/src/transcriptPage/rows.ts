@@ -1,12 +1,12 @@
 /** Blocks of a transcript as elements. */
 
 import { t } from "../base/l10n.ts";
-import { sanitize } from "../base/untrustedText.ts";
 import { isAlways, orderedOptions, rememberedAnswer } from "../state/wording.ts";
 import { MAX_MESSAGE_LENGTH, type Block } from "../transcript/transcriptBlocks.ts";
 import type { Line, Mark } from "../transcript/transcriptLines.ts";
 import type { PermissionOption, PermissionRequest } from "../protocol.ts";
-import { button, details, element } from "./dom.ts";
+import { button, details, element, icon } from "./dom.ts";
+import { codeBlock, fillMarkdown } from "./renderMarkdown.ts";
 
 export interface RowActions {
   readonly answer: (requestId: string, option: string, remember?: boolean) => Promise<void>;
@@ -18,7 +18,10 @@ export interface RowActions {
 export function fillRow(row: HTMLElement, block: Block, asks: boolean, actions: RowActions): void {
   const lines = block.lines();
   row.hidden = lines.length === 0;
-  if (appendText(row, block, lines)) return;
+  if (block.kind === "text") {
+    fillMarkdown(row, shortened(joined(lines)));
+    return;
+  }
   const open = [...row.querySelectorAll("details")].map((one) => one.open);
   const focused = row.contains(document.activeElement);
   // Paths in the input of tools are what an agent says.
@@ -32,17 +35,6 @@ export function fillRow(row: HTMLElement, block: Block, asks: boolean, actions: 
     row.tabIndex = -1;
     (row.querySelector("summary") ?? row).focus();
   }
-}
-
-/** A growing message only gets a longer text: what is selected stays selected, and only the rest is read aloud. */
-function appendText(row: HTMLElement, { kind }: Block, lines: readonly Line[]): boolean {
-  const [first] = row.childNodes;
-  const node = first?.firstChild;
-  if (kind !== "text" || row.childNodes.length !== 1 || !(node instanceof Text)) return false;
-  const text = sanitize(joined(lines));
-  if (!text.startsWith(node.data)) return false;
-  if (text.length > node.data.length) node.appendData(text.slice(node.data.length));
-  return true;
 }
 
 function elements(lines: readonly Line[], kind: string, openFile: RowActions["openFile"]): Node[] {
@@ -68,9 +60,14 @@ function elements(lines: readonly Line[], kind: string, openFile: RowActions["op
         made.push(element("h2", {}, text));
         break;
       case "code":
-        // Focusable, because it may be wider than the page.
-        made.push(element("pre", { tabindex: "0" }, whole ? text : shortened(text)));
+        made.push(codeBlock(whole ? text : shortened(text)));
         break;
+      case "said": {
+        const message = element("div", { class: "said" });
+        fillMarkdown(message, shortened(text));
+        made.push(message);
+        break;
+      }
       case "quote":
         made.push(element("blockquote", {}, shortened(text)));
         break;
@@ -104,12 +101,14 @@ function content(line: Line, openFile: RowActions["openFile"]): (Node | string)[
   const parts: (Node | string)[] = [];
   const mark = line.style === "done" ? "✓" : line.style === "todo" ? "○" : line.mark;
   if (mark !== undefined) {
-    const named = element(
-      "span",
-      { class: "mark", "data-mark": mark, role: "img", "aria-label": markName(mark) },
-      mark,
-    );
-    parts.push(named, " ");
+    const name = { class: "mark", "data-mark": mark, role: "img", "aria-label": markName(mark) };
+    parts.push(element("span", name, icon(mark)), " ");
+  }
+  if (line.tool) {
+    const { name, target, outcome } = line.tool;
+    parts.push(element("span", { class: "tool" }, name), " ");
+    if (target !== "") parts.push(element("code", {}, shortened(target)), " ");
+    return [...parts, element("span", { class: "outcome" }, outcome)];
   }
   let rest = line.text;
   for (const link of openFile ? (line.links ?? []) : []) {
@@ -134,7 +133,7 @@ function markName(mark: Mark): string {
       return t("not finished");
     case "⚠":
       return t("warning");
-    case "ⓘ":
+    case "•":
       return t("note");
     case "→":
       return t("answer");
@@ -152,7 +151,7 @@ function answers(request: PermissionRequest, { answer }: RowActions): HTMLElemen
         for (const other of all) other.disabled = false;
       });
     };
-    return button(`${allows ? "✓" : "✗"} ${title}`, allows && !remember ? "primary" : "secondary", pressed);
+    return button(title, allows && !remember ? "primary" : "secondary", pressed, allows ? "✓" : "✗");
   };
   const all = orderedOptions(request).map((option) =>
     one(option, isAlways(option) ? `${option.title} (${t("without asking again")})` : option.title),

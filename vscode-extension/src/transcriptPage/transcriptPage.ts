@@ -6,7 +6,7 @@
 import { t } from "../base/l10n.ts";
 import { fold } from "../state/fold.ts";
 import { remedyOf, remedyTitle } from "../state/remedies.ts";
-import { canReply, isFailure, isLive, isToReview, retryMayHelp } from "../state/wording.ts";
+import { canReply, countText, isFailure, isLive, isToReview, retryMayHelp } from "../state/wording.ts";
 import { TranscriptBlocks, type Block } from "../transcript/transcriptBlocks.ts";
 import { transcriptHead } from "../transcript/transcriptLines.ts";
 import type { EditorAction, PageNotification, PageRequest } from "../transcript/pageMessages.ts";
@@ -22,8 +22,10 @@ export const MORE_ROWS = 200;
 export const DRAW_MS = 100;
 /** After the reader scrolls, their place is remembered this much later, in milliseconds. */
 const REMEMBER_MS = 300;
-/** A reader this near to the end, in pixels, follows it. */
+/** A reader this near to the end, in pixels, is at the end. */
 const END_DISTANCE = 40;
+/** Keys that scroll up. */
+const KEYS_UP = new Set(["ArrowUp", "PageUp", "Home"]);
 
 export interface Transport {
   request<M extends PageRequest>(method: M, params: Requests[M]["params"]): Promise<Requests[M]["result"]>;
@@ -56,6 +58,9 @@ export class TranscriptPage {
   readonly #title = element("h1");
   readonly #state = element("p", { class: "state", role: "status" });
   readonly #facts = element("p", { class: "facts" });
+  readonly #progress = element("progress");
+  readonly #counted = element("span");
+  readonly #count = element("p", { class: "count", hidden: true }, this.#progress, this.#counted);
   readonly #toolbar = element("div", { class: "toolbar", role: "group", "aria-label": t("Actions") });
   readonly #problem = element("p", { class: "problem", role: "alert", hidden: true });
   readonly #earlier: HTMLButtonElement;
@@ -75,8 +80,10 @@ export class TranscriptPage {
   /** The blocks in the document: from the first index up to, but not including, the second. */
   #from = 0;
   #to = 0;
-  /** Whether the reader is at the end, and stays there when it grows. */
+  /** Whether the reader stays at the end when it grows: only they end that, by scrolling up. */
   #following = false;
+  /** Where the page was scrolled to. */
+  #top = 0;
   #connecting = false;
   /** Whether something changed while connecting. */
   #again = false;
@@ -109,12 +116,23 @@ export class TranscriptPage {
     this.#log.setAttribute("aria-label", t("Transcript"));
     this.#state.textContent = t("Waiting for Understudy…");
     root.append(
-      element("header", {}, this.#title, this.#state, this.#facts, this.#toolbar, this.#problem),
+      element("header", {}, this.#title, this.#state, this.#facts, this.#count, this.#toolbar, this.#problem),
       element("main", {}, this.#task(), this.#earlier, this.#log, this.#later),
       this.#latest,
       this.#form,
     );
     window.addEventListener("scroll", () => this.#onScroll(), { passive: true });
+    window.addEventListener("resize", () => this.#stayAtEnd());
+    window.addEventListener(
+      "wheel",
+      ({ deltaY }) => {
+        if (deltaY < 0) this.#leaveEnd();
+      },
+      { passive: true },
+    );
+    window.addEventListener("keydown", ({ key, target }) => {
+      if (KEYS_UP.has(key) && target !== this.#input) this.#leaveEnd();
+    });
     transport.onNotification((notification) => this.#receive(notification));
     void this.#connect();
   }
@@ -204,8 +222,8 @@ export class TranscriptPage {
     this.#drawRows(all.slice(this.#from, this.#to));
     this.#earlier.hidden = this.#from === 0;
     this.#later.hidden = this.#to === all.length;
-    if (this.#following) window.scrollTo(0, document.documentElement.scrollHeight);
-    this.#latest.hidden = this.#following || (this.#to === all.length && this.#isAtEnd());
+    this.#stayAtEnd();
+    this.#showJump();
   }
 
   #drawRows(blocks: readonly Block[]): void {
@@ -247,6 +265,15 @@ export class TranscriptPage {
     setText(this.#state, name);
     this.#state.dataset["state"] = delegation.verdict ?? delegation.state;
     setText(this.#facts, [...facts, workspace].join(" · "));
+    const { count } = delegation;
+    this.#count.hidden = count === undefined;
+    if (count) {
+      const text = countText(count);
+      this.#progress.max = Math.max(1, count.total);
+      this.#progress.value = count.done;
+      this.#progress.setAttribute("aria-label", text);
+      setText(this.#counted, text);
+    }
     document.title = this.#title.textContent;
     // What was typed stays until it can be sent: as a reply, after the end.
     this.#form.hidden = !this.#instructable || !isLive(delegation) || delegation.state === "checking";
@@ -269,6 +296,9 @@ export class TranscriptPage {
     const edit = (text: string, action: EditorAction): void => {
       if (editor) add(text, () => editor.run(action));
     };
+    if (delegation.waitingFor) {
+      found.push([t("Show Question"), "secondary", () => this.#showQuestion()]);
+    }
     if (isLive(delegation)) {
       // Never the most prominent button: a question has one.
       found.push([t("Cancel"), "secondary", () => void this.#send("understudy/delegations/cancel", { id })]);
@@ -361,6 +391,19 @@ export class TranscriptPage {
     if (row) window.scrollBy(0, row.getBoundingClientRect().top - top);
   }
 
+  /** Go to the question that waits for an answer, wherever the reader is. */
+  #showQuestion(): void {
+    const index = this.#blocks.all.findLastIndex(({ question }) => question !== undefined);
+    const block = this.#blocks.all[index];
+    if (!block) return;
+    this.#following = false;
+    if (index < this.#from || index >= this.#to) this.#from = Math.max(0, index - MORE_ROWS);
+    this.#draw();
+    const row = this.#rows.get(block)?.row;
+    row?.scrollIntoView({ block: "center" });
+    row?.querySelector("button")?.focus({ preventScroll: true });
+  }
+
   #jumpToEnd(): void {
     this.#following = true;
     this.#draw();
@@ -371,11 +414,35 @@ export class TranscriptPage {
     return scrollHeight - scrollTop - clientHeight < END_DISTANCE;
   }
 
+  #stayAtEnd(): void {
+    if (this.#following) window.scrollTo(0, document.documentElement.scrollHeight);
+    this.#top = window.scrollY;
+  }
+
+  /** The reader scrolls up, if there is something above. */
+  #leaveEnd(): void {
+    if (window.scrollY > 0) this.#following = false;
+  }
+
+  #showJump(): void {
+    this.#latest.hidden = this.#following || (this.#to === this.#blocks.all.length && this.#isAtEnd());
+  }
+
+  /**
+   * The page was scrolled, by the reader or because it grew. Growing never moves it up, away from the end; a reader who
+   * drags the scrollbar does. One who comes back to the end follows it again.
+   */
   #onScroll(): void {
     if (!this.#loaded) return;
+    const top = window.scrollY;
+    const atEnd = this.#isAtEnd();
+    if (top < this.#top - 1 && !atEnd) this.#following = false;
     const live = this.#delegation !== undefined && isLive(this.#delegation);
-    this.#following = live && this.#to === this.#blocks.all.length && this.#isAtEnd();
-    this.#latest.hidden = this.#following || (this.#to === this.#blocks.all.length && this.#isAtEnd());
+    const reached = top > this.#top && atEnd;
+    this.#top = top;
+    if (reached && !this.#later.hidden) this.#showLater();
+    else if (reached && live) this.#following = true;
+    this.#showJump();
     this.#remembering ??= setTimeout(() => {
       this.#remembering = undefined;
       this.#options.remember?.(this.#following ? undefined : this.#firstVisible());

@@ -347,16 +347,16 @@ describe("the transcript of an endless agent", () => {
     made.add([happens("the last")]);
     const { text } = made.render(undefined, 0);
     expect(text.length).toBeLessThan(MAX_LENGTH + 100_000);
-    expect(text).toContain("ⓘ 19 ");
-    expect(text).not.toContain("ⓘ 20 ");
+    expect(text).toContain("• 19 ");
+    expect(text).not.toContain("• 20 ");
     expect(text).toMatch(/… \d+ events omitted …/);
-    expect(text).toContain("ⓘ 29999 ");
+    expect(text).toContain("• 29999 ");
     expect(text.trimEnd().endsWith("the last")).toBe(true);
     const loud = new TranscriptText();
     loud.add(Array.from({ length: 40 }, (_, n) => happens(`${n} ${"x".repeat(900_000)}`)));
     const most = loud.render(undefined, 0).text;
     expect(most.length).toBeLessThan(MAX_LENGTH + 100_000);
-    expect(most).toContain("ⓘ 39 ");
+    expect(most).toContain("• 39 ");
   });
 });
 

@@ -102,7 +102,7 @@ describe("the page of a transcript", () => {
       "Result",
       "Verified",
     ]);
-    for (const words of ["Number 1 in the queue.", "✓ Write tests/test_wrapping_ghost.py", "→ Reject"])
+    for (const words of ["Number 1 in the queue.", "Write tests/test_wrapping_ghost.py", "Reject"])
       expect(page.root.querySelector("[role=log]")?.textContent).toContain(words);
     expect(page.buttons().slice(0, 5)).toEqual(["Review", "Reply…", "Retry", "Retry with…", "Open as Text"]);
     page.button("Review").click();
@@ -161,15 +161,15 @@ describe("the page of a transcript", () => {
     const said = { ...FRAME, type: "user_message", by: "lsp", text: "Keep the names.", delivery: "sent" } as const;
     await page.tell({ ...said, seq: 2, messageId: "1" }, { ...said, seq: 3, messageId: "2", delivery: "waiting" });
     const row = (place: number): string => page.rows()[place]!.textContent;
-    expect(row(1)).toBe("YouKeep the names.○ Sent to the agent.");
+    expect(row(1)).toBe("YouKeep the names. Sent to the agent.");
     expect(row(2)).toContain("at the end of its turn");
     await page.tell({ ...FRAME, type: "message_delivered", seq: 4, messageId: "1" });
-    expect(row(1)).toContain("✓ The agent got it.");
+    expect(row(1)).toContain(" The agent got it.");
     await page.tell({ ...FRAME, type: "check_started", seq: 5, name: "pytest" });
     expect(page.root.querySelector("form")?.hidden).toBe(true);
     await page.tell({ ...FRAME, type: "finished", seq: 6, verdict: "unverified", reservations: [] });
-    expect(row(1)).toContain("✓ The agent got it.");
-    expect(row(2)).toContain("⚠ The agent did not get it. Your next reply will include it.");
+    expect(row(1)).toContain(" The agent got it.");
+    expect(row(2)).toContain(" The agent did not get it. Your next reply will include it.");
   });
 
   it("creates the output of tools, thoughts and the task only when they are opened", async () => {
@@ -207,9 +207,9 @@ describe("the page of a transcript", () => {
     expect(row.textContent).toContain("pip install freezegun");
     const group = row.querySelector("[role=group]")!;
     expect([...group.querySelectorAll("button")].map((one) => one.textContent)).toEqual([
-      "✓ Allow once",
-      "✗ Reject",
-      "✓ Always Allow “pip install freezegun”",
+      "Allow once",
+      "Reject",
+      "Always Allow “pip install freezegun”",
     ]);
     let done: (value: unknown) => void = () => {};
     page.answers.set("understudy/delegations/answer", () => new Promise((resolve) => (done = resolve)));
@@ -220,7 +220,7 @@ describe("the page of a transcript", () => {
     done({});
     await page.tell(LIFE.events[until]!);
     expect(row.querySelector("[role=group]")).toBeNull();
-    expect(row.textContent).toContain("→ Reject, answered in a terminal");
+    expect(row.textContent).toContain(" Reject, answered in a terminal");
     expect(row.contains(document.activeElement), "the focus stays where it was").toBe(true);
   });
 
@@ -258,7 +258,9 @@ describe("the page of a transcript", () => {
     ]);
     for (const one of page.root.querySelectorAll("details")) one.open = true;
     await vi.advanceTimersByTimeAsync(DRAW_MS);
-    expect(page.root.querySelectorAll("img, a, script, iframe, style, [href], [src], [onerror]")).toHaveLength(0);
+    expect(page.root.querySelectorAll("img, script, iframe, style, [src], [onerror], :not(a)[href]")).toHaveLength(0);
+    const links = [...page.root.querySelectorAll("a")].map((one) => [one.getAttribute("href"), one.textContent]);
+    expect(links).toEqual([["https://example.invalid", "https://example.invalid"]]);
     expect(page.root.textContent.split("<img src=x onerror=").length).toBeGreaterThanOrEqual(5);
     expect(page.root.textContent).not.toMatch(/[\u0000-\u0008\u202a-\u202e\u2066-\u2069]/);
   });
@@ -369,5 +371,49 @@ describe("the page of a transcript", () => {
     await page.tell(LIFE.events[end]!);
     expect(page.buttons()).toContain("Review");
     expect(page.buttons()).not.toContain("Cancel");
+  });
+
+  it("counts a long step, in one row", async () => {
+    const step = (seq: number, done: number, run = ""): Event => ({
+      ...FRAME,
+      type: "phase",
+      seq,
+      text: `pytest: ran ${done} of 90 tests`,
+      count: { of: "tests", done, total: 90, run, secondsLeft: 12 },
+    });
+    const page = await open([step(1, 30)]);
+    const bar = page.root.querySelector("progress")!;
+    expect([bar.value, bar.max]).toEqual([30, 90]);
+    expect(page.root.querySelector(".count")?.textContent).toBe("ran 30 of 90 tests, about 12 s left");
+    await page.tell(step(2, 60));
+    expect(page.rows().map((row) => row.textContent)).toEqual(["pytest: ran 60 of 90 tests"]);
+    await page.tell(step(3, 30, "again"), { ...FRAME, type: "note", seq: 4, level: "info", text: "Done." });
+    expect(page.rows()).toHaveLength(3);
+    expect(page.root.querySelector<HTMLElement>(".count")?.hidden).toBe(true);
+  });
+
+  it("shows the call of a tool as a card, and what it replaces as a diff", async () => {
+    const call = { ...FRAME, type: "tool_call", seq: 1, callId: "1", name: "Edit", title: "Edit a.py" } as const;
+    const input = { file_path: "a.py", old_string: "one\ntwo", new_string: "three" };
+    const page = await open([
+      { ...call, input },
+      { ...call, seq: 2, callId: "2", name: "bash", title: "ls -l", input: {} },
+      { ...FRAME, type: "tool_result", seq: 3, callId: "1", ok: false, output: "refused" },
+    ]);
+    const parts = [...page.root.querySelectorAll(".row")].map((row) =>
+      [".tool", "code", ".outcome"].map((part) => row.querySelector(part)?.textContent),
+    );
+    expect(parts).toEqual([
+      ["Edit", "a.py", "failed"],
+      ["bash", "ls -l", "running…"],
+    ]);
+    for (const one of page.root.querySelectorAll("details")) one.open = true;
+    await vi.advanceTimersByTimeAsync(DRAW_MS);
+    const lines = [...page.root.querySelectorAll(".diff span")].map((line) => [line.className, line.textContent]);
+    expect(lines).toEqual([
+      ["removed", "-one\n"],
+      ["removed", "-two\n"],
+      ["added", "+three"],
+    ]);
   });
 });
