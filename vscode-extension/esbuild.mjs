@@ -9,12 +9,12 @@ import { build, context } from "esbuild";
  * bundled by mistake is removed instead.
  */
 const LIMITS = {
-  "dist/extension.js": 290,
+  "dist/extension.js": 298,
   "dist/languageclient.js": 440,
   "dist/transcriptPage.js": 52,
   "dist/transcriptPage.css": 6,
-  "dist/composePage.js": 11,
-  "dist/composePage.css": 4,
+  "dist/composePage.js": 16,
+  "dist/composePage.css": 5,
 };
 const LIBRARY = "vscode-languageclient/node";
 const watch = process.argv.includes("--watch");

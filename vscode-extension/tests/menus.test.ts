@@ -65,9 +65,7 @@ describe("the menus of a delegation", () => {
     expect(failed.menu).toEqual(expect.arrayContaining(["Retry", "Retry with…", "Show Log", "Dismiss"]));
     const dismissed = menusOf({ verdict: "failed", review: NOTHING, result: { files: [] }, dismissed: true });
     expect(dismissed.buttons).toEqual(["Retry"]);
-    expect(onRow("delegations", failed.tree.row("group:attention")?.context).buttons).toEqual([
-      "Dismiss All Failed Runs",
-    ]);
+    expect(onRow("delegations", failed.tree.row("group:now")?.context).buttons).toEqual(["Dismiss All Failed Runs"]);
     expect(onRow("delegations", failed.tree.row("group:done")?.context).buttons).toEqual([]);
   });
 
@@ -228,6 +226,9 @@ describe("the menus of a view", () => {
   it("add a delegator, and lead to what is managed", () => {
     const { buttons, menu } = offered("view/title", { view: "understudy.delegators" }, "navigation");
     expect(buttons).toEqual(["Add Delegator…", "Refresh Delegators"]);
+    // The box is the one door: the page is what it has no room for.
+    expect(offered("view/title", { view: "understudy.delegations" }, "navigation").buttons).toEqual([]);
+    expect(offered("view/title", { view: "understudy.box" }, "navigation").buttons).toEqual(["New Delegation…"]);
     expect(menu.slice(0, 3)).toEqual(["Manage Model Servers…", "Manage Checks…", "Open Settings"]);
   });
 });

@@ -271,6 +271,14 @@ export class Workbench {
     }, `“${name}” is open`);
   }
 
+  /** Expand a view of the open container, as the one of the delegators is collapsed at first. */
+  async expand(title: string): Promise<void> {
+    const header = this.view(title).locator(".pane-header");
+    await header.waitFor();
+    const isExpanded = async (): Promise<boolean> => (await header.getAttribute("aria-expanded")) === "true";
+    await this.pressUntil(header, isExpanded, `${title} is expanded`);
+  }
+
   /** A view of the open container, by its title. */
   view(title: string): Locator {
     const header = this.page.locator(".pane-header", {
@@ -301,6 +309,7 @@ export class Workbench {
   /** Wait until a row of a view contains this text. */
   async waitForRow(view: string, text: string): Promise<Locator> {
     const row = this.row(view, text);
+    await this.expand(view);
     await row.waitFor().catch(async (error: unknown) => {
       throw new Error(`No row of ${view} reads “${text}”; they read: ${JSON.stringify(await this.rowTexts(view))}`, {
         cause: error,
@@ -620,9 +629,18 @@ export class Workbench {
     return (await this.page.locator(".multiDiffEntry .header .file-path").allInnerTexts()).map(oneLine);
   }
 
-  /** The inner document of the n-th webview: VS Code nests two frames. */
+  /** The inner document of the n-th webview in a tab: VS Code nests two frames. */
   webview(index = 0) {
-    return this.page.frameLocator("iframe.webview.ready").nth(index).frameLocator("iframe#active-frame");
+    const tabs = this.page.frameLocator('iframe.webview.ready:not([src*="purpose=webviewView"])');
+    return tabs.nth(index).frameLocator("iframe#active-frame");
+  }
+
+  /** The form at the top of the sidebar. */
+  box() {
+    return this.page
+      .frameLocator('iframe.webview.ready[src*="purpose=webviewView"]')
+      .first()
+      .frameLocator("iframe#active-frame");
   }
 
   /** The squiggles of the active editor; reading the Problems view would require opening it. */

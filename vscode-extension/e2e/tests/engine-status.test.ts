@@ -52,7 +52,7 @@ describe("an incompatible sidecar", () => {
         await vs.open();
         await vs.openContainer();
         await vs.notification(says).waitFor();
-        await vs.welcome("Delegators").waitFor();
+        await vs.welcome("Delegations").waitFor();
         await vs.shot("1 told");
         await vs.notificationAction(says, "Show Options");
         await vs.step("Understudy");

@@ -1,4 +1,4 @@
-/** The page of a new delegation, by keyboard. */
+/** The box of a new delegation, and its page, by keyboard. */
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import path from "node:path";
@@ -25,7 +25,10 @@ describe("New Delegation", () => {
       await vs.page.keyboard.type("Also the labels.");
       await page.getByRole("button", { name: "Remove shop/prices.py" }).press("Delete");
       await until(async () => (await page.getByRole("listitem").count()) === 0, "the file is removed");
-      await page.getByRole("button", { name: "Add Active Editor" }).press("Enter");
+      await task.press("Control+End");
+      await task.pressSequentially(" @pri");
+      await page.getByRole("option", { name: "shop/prices.py", exact: true }).waitFor();
+      await task.press("Enter");
       await page.getByRole("listitem").filter({ hasText: "shop/prices.py" }).waitFor();
       await page.getByLabel("Recipe").selectOption({ label: "Write tests" });
       await page.getByLabel("Delegator").selectOption({ label: "quick" });
@@ -34,7 +37,7 @@ describe("New Delegation", () => {
       const again = vs.webview();
       await again.getByRole("listitem").filter({ hasText: "shop/prices.py" }).waitFor();
       const kept = again.getByRole("textbox", { name: "Task" });
-      assert.equal(await kept.inputValue(), "Test the prices.\nAlso the labels.");
+      assert.equal(await kept.inputValue(), "Test the prices.\nAlso the labels. shop/prices.py ");
       await kept.press("Control+Enter");
       await until(() => vs.world.delegations().length === 1, "it is started");
       await until(async () => (await kept.inputValue()) === "", "the draft is used up");
@@ -49,8 +52,43 @@ describe("New Delegation", () => {
           .filter((name) => name.startsWith("prompt"))
           .map(read)
           .join("");
-      await until(() => /Test the prices\.\n *Also the labels\./u.test(prompt()), "the agent gets both lines");
+      await until(
+        () => /Test the prices\.\n *Also the labels\. shop\/prices\.py/u.test(prompt()),
+        "the agent gets both lines",
+      );
       assert.match(prompt(), /shop\/prices\.py/u);
+    }),
+  );
+
+  it(
+    "starts with Enter in the box, which asks for a file where it needs one, and keeps its draft",
+    inCode({ delegators: ["quick", "slow"] }, async (vs) => {
+      await vs.openContainer();
+      const box = vs.box();
+      const task = box.getByRole("textbox", { name: "What should be done?" });
+      await task.fill("Write tests for the prices.");
+      await box
+        .getByRole("combobox", { name: "Recipe" })
+        .getByText("Write tests (guessed)")
+        .waitFor({ state: "attached" });
+      await box.getByLabel("Delegator").selectOption({ label: "quick" });
+      await vs.reload();
+      await until(async () => (await task.inputValue()) === "Write tests for the prices.", "the draft is kept");
+      await vs.shotInThemes("1 box");
+      await vs.openFile("shop/prices.py");
+      await box.getByRole("listitem").filter({ hasText: "shop/prices.py" }).waitFor();
+      await box.getByText(/quick · prompt of about .+ · cost unknown/).waitFor();
+      await vs.shot("2 file");
+      await box.getByRole("button", { name: "Remove shop/prices.py" }).press("Delete");
+      await task.press("Enter");
+      await vs.quickRows().filter({ hasText: "prices.py" }).first().waitFor();
+      await vs.shot("3 which file");
+      await vs.pick("prices.py", "");
+      await until(() => vs.world.delegations().length === 1, "it is started");
+      await until(async () => (await task.inputValue()) === "", "the draft is used up");
+      await vs.waitForRow("Delegations", "quick");
+      await vs.shotInThemes("4 started");
+      assert.equal(vs.world.delegations()[0].delegator, "quick");
     }),
   );
 

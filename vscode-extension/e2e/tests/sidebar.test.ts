@@ -83,7 +83,7 @@ describe("an untrusted workspace", () => {
       },
       async (vs) => {
         await vs.openContainer();
-        await vs.welcome("Delegators").filter({ hasText: "not installed" }).waitFor();
+        await vs.welcome("Delegations").filter({ hasText: "not installed" }).waitFor();
         assert.equal(vs.world.has("ran-what-was-not-trusted"), false);
         await vs.shot("not installed");
       },

@@ -2,14 +2,8 @@
 
 import type { Range, Recipe, StartParams } from "../protocol.ts";
 import type { ActiveEditor, ChatRequest, Folder } from "../host/host.ts";
+import { ASKS, DEFAULT_RECIPE, QUESTION, TESTS } from "../state/recipeGuess.ts";
 
-/** What is done without a command, and without a word that names a recipe. */
-const DEFAULT_RECIPE = "implement";
-const QUESTION = "ask";
-const TESTS =
-  /^(?:please\s+)?(?:(?:write|add|generate|create|make|delegate)\s+)?(?:some\s+|the\s+|more\s+)?(?:unit\s+)?tests?\b/i;
-const ASKS =
-  /^(?:what|why|how|where|which|who|when|does|do|did|is|are|was|were|can|could|should|would|explain\s+(?:what|why|how))\b/i;
 /** A rest of the message that says nothing beyond the recipe. */
 const HERE = /^(?:(?:for|of|in|to|about)\s+)?(?:this|the\s+(?:current|active|open)|my)?\s*(?:file|selection|code|module|it)?[.!]?$/i; // prettier-ignore
 const SELECTION = /\bselect(?:ion|ed)\b/i;

@@ -1,7 +1,8 @@
-/** Messages between the page of a new delegation and the editor that shows it. */
+/** Messages between the form of a new delegation, in a tab or in the box of the sidebar, and the editor. */
 
 import type { ErrorInfo, OptionValue } from "../protocol.ts";
 import { valuesOf, type OverrideValues } from "../state/launchOverride.ts";
+import { guessRecipe } from "../state/recipeGuess.ts";
 
 export const MAX_TASK_CHARACTERS = 100_000;
 export const MAX_FILES = 100;
@@ -10,17 +11,23 @@ export interface ComposeFile {
   readonly uri: string;
   /** Path relative to the folder of the window. */
   readonly name: string;
+  /** The selected lines of the current file: `3–9`. */
+  readonly lines?: string;
 }
 
 export interface ComposeDraft {
   readonly task: string;
-  /** Name of the recipe; empty: the first one. */
+  /** Name of the recipe; empty: as guessed from the task and the files. */
   readonly recipe: string;
   /** Name of the delegator; empty: the default. */
   readonly delegator: string;
   /** Path of the file to write, for recipes that write one. */
   readonly target: string;
   readonly files: readonly ComposeFile[];
+  /** URI of the file that was current when the user removed it from the draft. */
+  readonly without: string;
+  /** The highest cost in USD; empty: no limit beyond that of the delegator. */
+  readonly budget: string;
   /** URI of the folder to work in if no file is attached; empty: the first one. */
   readonly folder: string;
   /** What this delegation changes of the delegator. */
@@ -46,6 +53,10 @@ export interface ComposeRecipe {
   readonly name: string;
   readonly title: string;
   readonly writesFile: boolean;
+  /** Whether it can work on the selected lines of a file. */
+  readonly takesSelection: boolean;
+  /** What it cannot do without. */
+  readonly needs: readonly ("file" | "task")[];
   /** Name of the delegator that works on it if none is chosen; absent: the user is asked. */
   readonly defaultDelegator?: string;
 }
@@ -61,6 +72,9 @@ export interface ComposeChoices {
 export interface ComposeStart {
   readonly draft: ComposeDraft;
   readonly choices: ComposeChoices;
+  readonly current: ComposeFile | undefined;
+  /** Whether it is the box of the sidebar: short, and Enter starts. */
+  readonly isBox: boolean;
   /** Texts of the UI by their English text. */
   readonly translations: Readonly<Record<string, string>>;
 }
@@ -70,8 +84,8 @@ export interface ComposeRequests {
   "page/start": { params: object; result: ComposeStart };
   /** Let the user choose files. */
   "page/pickFiles": { params: object; result: readonly ComposeFile[] };
-  /** The file of the editor that was active last. */
-  "page/activeFile": { params: object; result: readonly ComposeFile[] };
+  /** Files of the window whose path contains a text, those that were used last first. */
+  "page/findFiles": { params: { readonly text: string }; result: readonly ComposeFile[] };
   /** Files that were dropped. */
   "page/droppedFiles": { params: { readonly uris: readonly string[] }; result: readonly ComposeFile[] };
   /** The options of the delegator in the draft. */
@@ -80,6 +94,10 @@ export interface ComposeRequests {
   "page/models": { params: ComposeDraft; result: readonly string[] };
   /** What is wrong with the options in the draft: ID of the option → why. */
   "page/checkOptions": { params: ComposeDraft; result: Readonly<Record<string, string>> };
+  /** What would be sent to whom, and what that may cost, in a line. */
+  "page/estimate": { params: ComposeDraft; result: string };
+  /** Show the same draft in a tab, with all options. */
+  "page/openTab": { params: object; result: object };
   /** Show the complete prompt; the answer says what would be sent. */
   "page/showPrompt": { params: ComposeDraft; result: string };
   /** Start the delegation; the answer is its ID, empty if the user cancelled. */
@@ -98,13 +116,42 @@ export type ToComposePage =
   | { readonly id: number; readonly result: unknown }
   | { readonly id: number; readonly error: ErrorInfo }
   | { readonly method: "page/draft"; readonly params: ComposeDraft }
-  | { readonly method: "page/choices"; readonly params: ComposeChoices };
+  | { readonly method: "page/choices"; readonly params: ComposeChoices }
+  /** The file of the editor that was active last. */
+  | { readonly method: "page/current"; readonly params: ComposeFile | undefined };
 
-const EMPTY: ComposeDraft = { task: "", recipe: "", delegator: "", target: "", files: [], folder: "", options: {} };
+export const EMPTY_DRAFT: ComposeDraft = {
+  task: "",
+  recipe: "",
+  delegator: "",
+  target: "",
+  files: [],
+  without: "",
+  budget: "",
+  folder: "",
+  options: {},
+};
+
+/** The files that a draft is about: the current one as long as the user names no other, and has not removed it. */
+export function filesOf({ files, without }: ComposeDraft, current: ComposeFile | undefined): readonly ComposeFile[] {
+  return files.length > 0 || !current || current.uri === without ? files : [current];
+}
+
+/** The recipe that the user has chosen, otherwise the one that fits. */
+export function recipeOf<R extends { readonly name: string }>(
+  draft: ComposeDraft,
+  current: ComposeFile | undefined,
+  recipes: readonly R[],
+): R | undefined {
+  const chosen = recipes.find(({ name }) => name === draft.recipe);
+  if (chosen) return chosen;
+  const guess = guessRecipe(draft.task, filesOf(draft, current).length > 0, recipes);
+  return recipes.find(({ name }) => name === guess);
+}
 
 /** A draft that a page has stored: what has another type or exceeds a limit is left out. */
 export function draftOf(stored: unknown): ComposeDraft {
-  if (typeof stored !== "object" || stored === null) return EMPTY;
+  if (typeof stored !== "object" || stored === null) return EMPTY_DRAFT;
   const given = stored as Record<string, unknown>;
   const text = (name: keyof ComposeDraft): string => {
     const value = given[name];
@@ -117,6 +164,8 @@ export function draftOf(stored: unknown): ComposeDraft {
     delegator: text("delegator"),
     target: text("target"),
     files: files.filter(isFile).slice(0, MAX_FILES),
+    without: text("without"),
+    budget: text("budget"),
     folder: text("folder"),
     options: valuesOf(given["options"]),
   };

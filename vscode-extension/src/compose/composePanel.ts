@@ -1,13 +1,13 @@
 /**
- * A new delegation as a page in a tab: a task of several lines, files, recipe and delegator. There is one such tab. Its
- * draft is stored by the page (a reload of the window) and in the workspace (a tab that was closed).
+ * A new delegation as a form: in the box at the top of the sidebar, and with all options in a tab. Both show the same
+ * draft, which is stored in the workspace.
  */
 
 import { DisposableStore, type Disposable } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
 import { pageHtml } from "../base/pageHtml.ts";
-import type { Folder, Host, Panel } from "../host/host.ts";
-import type { StartParams } from "../protocol.ts";
+import type { ActiveEditor, Folder, Host, Panel } from "../host/host.ts";
+import type { Range, StartParams } from "../protocol.ts";
 import { SidecarError, toErrorInfo, type Requester } from "../sidecar/connection.ts";
 import { checkValue, choicesOf, plainDescription, type Option } from "../state/delegatorOptions.ts";
 import { delegationIdOf } from "../state/delegationUris.ts";
@@ -27,7 +27,10 @@ import type { Store } from "../state/store.ts";
 import { folderOf } from "../state/workspaceFolders.ts";
 import {
   draftOf,
+  EMPTY_DRAFT,
+  filesOf,
   MAX_FILES,
+  recipeOf,
   type ComposeChoices,
   type ComposeDraft,
   type ComposeFile,
@@ -37,8 +40,14 @@ import {
 } from "./composeMessages.ts";
 
 export const COMPOSE_PANEL = "understudy.compose";
+/** The view with the box. */
+export const COMPOSE_VIEW = "understudy.box";
 /** Memory key of the draft. */
 const DRAFT_KEY = "compose.draft";
+/** Files that a search offers. */
+const MOST_FOUND = 20;
+/** Files that are remembered as used last. */
+const MOST_RECENT = 50;
 
 export interface ComposePanelDeps {
   readonly host: Pick<Host, "windows" | "documents" | "workspace" | "memory" | "environment" | "output" | "commands">;
@@ -48,28 +57,41 @@ export interface ComposePanelDeps {
   readonly start: (params: StartParams) => Promise<string | undefined>;
   /** Show the complete prompt; returns what would be sent. */
   readonly showPrompt: (params: StartParams) => Promise<string>;
+  /** What would be sent, to which delegator, and what that may cost, in a line. */
+  readonly estimate: (params: StartParams) => Promise<string>;
+  /** Ask for the files to work on in a folder; none if the user cancelled. */
+  readonly chooseFiles: (folder: Folder | undefined) => Promise<readonly string[]>;
 }
 
 export class ComposePanel implements Disposable {
   readonly #deps: ComposePanelDeps;
   readonly #disposables = new DisposableStore();
+  /** The tab, while it is open. */
   #panel: Panel | undefined;
+  /** The tab and the box, as far as they exist. */
+  readonly #pages = new Set<Panel>();
   #draft: ComposeDraft;
-  /** The last active editor: while the page has the focus, there is none. */
-  #lastFile: string | undefined;
+  /** URI of the last active editor: while a page has the focus, there is none. */
+  #last: string | undefined;
+  /** What is selected in it; undefined: nothing. */
+  #selection: Range | undefined;
+  /** URIs of the files that were shown or saved last, the latest first. */
+  #recent: readonly string[] = [];
 
   constructor(deps: ComposePanelDeps) {
     this.#deps = deps;
-    const { documents, windows, memory } = deps.host;
+    const { documents, windows, memory, workspace } = deps.host;
     this.#draft = draftOf(memory.get<unknown>(DRAFT_KEY, undefined));
-    this.#lastFile = documents.active?.uri;
-    this.#disposables.add(documents.onDidChangeActive((active) => (this.#lastFile = active?.uri ?? this.#lastFile)));
+    this.#last = documents.tabs[0];
+    if (documents.active) this.#used(documents.active);
+    this.#disposables.add(documents.onDidChangeActive((active) => this.#used(active)));
+    this.#disposables.add(documents.onDidSelect((active) => this.#used(active)));
+    this.#disposables.add(documents.onDidSave((uri) => this.#remember(uri)));
     this.#disposables.add(
-      windows.restorePanels(COMPOSE_PANEL, (state, start) => {
-        this.#draft = draftOf(state);
-        this.#add(start(this.#html()));
-      }),
+      workspace.onDidChangeFolders(() => this.#post({ method: "page/choices", params: this.#choices() })),
     );
+    this.#disposables.add(windows.restorePanels(COMPOSE_PANEL, (_, start) => this.#addTab(start(this.#html()))));
+    this.#disposables.add(windows.pageView(COMPOSE_VIEW, (start) => this.#add(start(this.#html()), true)));
     this.#disposables.add(
       deps.store.onDidChange(({ recipes, delegators }) => {
         if (recipes || delegators) this.#post({ method: "page/choices", params: this.#choices() });
@@ -83,38 +105,76 @@ export class ComposePanel implements Disposable {
     const known = new Set(this.#draft.files.map(({ uri }) => uri));
     const added = this.#files(first.files).filter(({ uri }) => !known.has(uri));
     this.#setDraft({ ...this.#draft, recipe, task, files: [...this.#draft.files, ...added].slice(0, MAX_FILES) });
-    if (!this.#panel) {
-      this.#add(this.#deps.host.windows.panel(COMPOSE_PANEL, t("New Delegation"), this.#html()));
-      return;
-    }
-    this.#panel.reveal();
+    const before = this.#panel;
+    if (before) before.reveal();
+    else this.#addTab(this.#deps.host.windows.panel(COMPOSE_PANEL, t("New Delegation"), this.#html()));
+    // A new tab asks for the draft itself.
+    this.#post({ method: "page/draft", params: this.#draft }, before ? undefined : this.#panel);
+  }
+
+  /** Let a delegator do what the user describes in the box next. */
+  async choose(delegator: string): Promise<void> {
+    this.#setDraft({ ...this.#draft, delegator, options: {} });
     this.#post({ method: "page/draft", params: this.#draft });
+    await this.#deps.host.windows.focusView(COMPOSE_VIEW);
   }
 
   dispose(): void {
     this.#disposables.dispose();
   }
 
-  #add(panel: Panel): void {
+  #addTab(panel: Panel): void {
     this.#panel = panel;
-    panel.onMessage((message) => this.#receive(message as FromComposePage));
+    this.#add(panel, false);
     panel.onDidClose(() => {
       if (this.#panel === panel) this.#panel = undefined;
-      void this.#deps.host.memory.set(DRAFT_KEY, this.#draft);
     });
   }
 
-  #receive(message: FromComposePage): void {
+  #add(page: Panel, isBox: boolean): void {
+    this.#pages.add(page);
+    page.onMessage((message) => this.#receive(page, isBox, message as FromComposePage));
+    page.onDidClose(() => this.#pages.delete(page));
+  }
+
+  #used(active: ActiveEditor | undefined): void {
+    const before = JSON.stringify(this.#current());
+    // Without an active editor, a page has the focus, or the last editor was closed.
+    if (active || !this.#deps.host.documents.tabs.includes(this.#last ?? "")) {
+      this.#last = active?.uri;
+      this.#selection = active && !active.selectionEmpty ? active.selection : undefined;
+    }
+    if (active) this.#remember(active.uri);
+    const current = this.#current();
+    if (JSON.stringify(current) !== before) this.#post({ method: "page/current", params: current });
+  }
+
+  #remember(uri: string): void {
+    this.#recent = [uri, ...this.#recent.filter((other) => other !== uri)].slice(0, MOST_RECENT);
+  }
+
+  /** The file of the editor that was active last, if it is in a folder of the window. */
+  #current(): ComposeFile | undefined {
+    const file = this.#files(this.#last === undefined ? [] : [this.#last]).find(({ uri }) => this.#isInside(uri));
+    return file && this.#selection ? { ...file, lines: linesOf(this.#selection) } : file;
+  }
+
+  #isInside(uri: string): boolean {
+    return this.#deps.host.workspace.folders.some((folder) => uri.startsWith(`${folder.uri.replace(/\/$/, "")}/`));
+  }
+
+  #receive(page: Panel, isBox: boolean, message: FromComposePage): void {
     if (message.method === "page/draft") {
       this.#setDraft(draftOf(message.params));
+      this.#post({ method: "page/draft", params: this.#draft }, page);
       return;
     }
     const { id } = message;
-    this.#answerOrAsk(message).then(
-      (result) => this.#post({ id, result }),
+    this.#answerOrAsk(message, isBox).then(
+      (result) => page.post({ id, result } satisfies ToComposePage),
       (error: unknown) => {
         this.#deps.host.output.warn(`new delegation: ${toErrorInfo(error).message}`);
-        this.#post({ id, error: toErrorInfo(error) });
+        page.post({ id, error: toErrorInfo(error) } satisfies ToComposePage);
         if (message.method === "page/send" || message.method === "page/showPrompt") void this.#offerRepair(error);
       },
     );
@@ -130,27 +190,28 @@ export class ComposePanel implements Disposable {
   }
 
   /** If the user declines what is asked, the page shows what is missing. */
-  async #answerOrAsk(message: Extract<FromComposePage, { id: number }>): Promise<unknown> {
+  async #answerOrAsk(message: Extract<FromComposePage, { id: number }>, isBox: boolean): Promise<unknown> {
     try {
-      return await this.#answer(message);
+      return await this.#answer(message, isBox);
     } catch (error) {
       if (!(error instanceof SidecarError) || !error.repair?.asks) throw error;
       const { command, arguments: values = [] } = error.repair;
       if ((await this.#deps.host.commands.run(command, ...values)) !== true) throw error;
-      return this.#answer(message);
+      return this.#answer(message, isBox);
     }
   }
 
-  async #answer(message: Extract<FromComposePage, { id: number }>): Promise<unknown> {
+  async #answer(message: Extract<FromComposePage, { id: number }>, isBox: boolean): Promise<unknown> {
     const { host, start, showPrompt } = this.#deps;
     switch (message.method) {
-      case "page/start":
-        return { draft: this.#draft, choices: this.#choices(), translations: host.environment.translations };
+      case "page/start": {
+        const { translations } = host.environment;
+        return { draft: this.#draft, choices: this.#choices(), current: this.#current(), isBox, translations };
+      }
       case "page/pickFiles":
         return this.#files(await host.windows.pickFiles(t("Add Files"), host.workspace.folders[0]?.uri));
-      case "page/activeFile":
-        if (!this.#lastFile?.startsWith("file:")) throw new Error(t("Open a file on disk first."));
-        return this.#files([this.#lastFile]);
+      case "page/findFiles":
+        return this.#find(message.params.text);
       case "page/droppedFiles":
         return this.#files(message.params.uris);
       case "page/options":
@@ -164,12 +225,18 @@ export class ComposePanel implements Disposable {
         return this.#checkOptions(draftOf(message.params));
       case "page/showPrompt":
         return showPrompt(await this.#params(draftOf(message.params)));
+      case "page/estimate":
+        return this.#estimate(draftOf(message.params));
+      case "page/openTab":
+        this.show({ files: [] });
+        return {};
       case "page/send": {
-        const id = await start(await this.#params(draftOf(message.params)));
+        const draft = await this.#withFiles(draftOf(message.params));
+        const id = draft && (await start(await this.#params(draft)));
         if (id === undefined) return "";
-        // Keep the choices for the next task; options are for one delegation.
-        this.#setDraft({ ...this.#draft, task: "", target: "", files: [], options: {} });
-        await host.memory.set(DRAFT_KEY, this.#draft);
+        // Who does it, where, and for how much may be the same for the next task.
+        const { delegator, folder, budget, without } = this.#draft;
+        this.#setDraft({ ...EMPTY_DRAFT, delegator, folder, budget, without });
         this.#post({ method: "page/draft", params: this.#draft });
         return id;
       }
@@ -183,6 +250,32 @@ export class ComposePanel implements Disposable {
     }
   }
 
+  /** The draft with the files that its recipe needs; undefined if the user names none. */
+  async #withFiles(draft: ComposeDraft): Promise<ComposeDraft | undefined> {
+    const needs = recipeOf(draft, this.#current(), this.#choices().recipes)?.needs ?? [];
+    if (!needs.includes("file") || filesOf(draft, this.#current()).length > 0) return draft;
+    const files = this.#files(await this.#deps.chooseFiles(this.#folderOf(draft)));
+    return files.length > 0 ? { ...draft, files } : undefined;
+  }
+
+  /** It must not ask the user anything: nothing was sent yet. */
+  async #estimate(draft: ComposeDraft): Promise<string> {
+    try {
+      return await this.#deps.estimate(await this.#params(draft));
+    } catch (error) {
+      return toErrorInfo(error).kind === "unknown_delegator" ? "" : toErrorInfo(error).message;
+    }
+  }
+
+  async #find(text: string): Promise<readonly ComposeFile[]> {
+    const { documents, workspace } = this.#deps.host;
+    const fits = ({ uri, name }: ComposeFile): boolean =>
+      this.#isInside(uri) && name.toLowerCase().includes(text.toLowerCase());
+    const recent = this.#files([...this.#recent, ...documents.tabs]).filter(fits);
+    const found = await workspace.findFiles(globOf(text), MOST_FOUND);
+    return this.#files([...recent.map(({ uri }) => uri), ...found]).slice(0, MOST_FOUND);
+  }
+
   /** What is known about the delegator of a draft; undefined if the sidecar chooses it. */
   async #facts(draft: ComposeDraft): Promise<DelegatorFacts | undefined> {
     return draft.delegator === "" ? undefined : readFacts(this.#deps, draft.delegator, this.#folder(draft));
@@ -193,8 +286,10 @@ export class ComposePanel implements Disposable {
   }
 
   /** The folder of the first file, otherwise the chosen one. */
-  #folderOf({ files, folder }: ComposeDraft): Folder | undefined {
+  #folderOf(draft: ComposeDraft): Folder | undefined {
     const { folders } = this.#deps.host.workspace;
+    const { folder } = draft;
+    const files = filesOf(draft, this.#current());
     const chosen = files.length > 0 ? undefined : folders.find(({ uri }) => uri === folder);
     return chosen ?? folderOf(files[0]?.uri, folders);
   }
@@ -229,16 +324,24 @@ export class ComposePanel implements Disposable {
   }
 
   #paramsWithoutOptions(draft: ComposeDraft): StartParams {
-    const { task, recipe, delegator, target, files } = draft;
+    const { task, delegator, target, budget } = draft;
+    const files = filesOf(draft, this.#current());
     const folder = this.#folderOf(draft);
-    const writesFile = this.#choices().recipes.find(({ name }) => name === recipe)?.writesFile;
+    const wanted = recipeOf(draft, this.#current(), this.#choices().recipes);
+    const { name: recipe = draft.recipe, writesFile } = wanted ?? {};
+    const range = draft.files.length === 0 && files.length > 0 && wanted?.takesSelection ? this.#selection : undefined;
+    const maxUsd = budget.trim().replace(",", ".");
+    if (maxUsd !== "" && !(/^\d*\.?\d+$/u.test(maxUsd) && Number(maxUsd) > 0))
+      throw new Error(t("{0}: {1}", t("Budget"), t("Enter a number greater than {0}.", 0)));
     const place = target.trim().split("/").map(encodeURIComponent).join("/");
     return {
       recipe,
       ...(task.trim() === "" ? {} : { task: task.trim() }),
       ...(files.length > 0 ? { files: files.map(({ uri }) => uri) } : folder ? { workspace: folder.uri } : {}),
+      ...(range ? { range } : {}),
       ...(writesFile && folder && place !== "" ? { target: `${folder.uri.replace(/\/$/, "")}/${place}` } : {}),
       ...(delegator === "" ? {} : { delegator }),
+      ...(maxUsd === "" ? {} : { limits: { maxUsd } }),
     };
   }
 
@@ -258,6 +361,7 @@ export class ComposePanel implements Disposable {
   #setDraft(draft: ComposeDraft): void {
     const before = this.#folder(this.#draft);
     this.#draft = draft;
+    void this.#deps.host.memory.set(DRAFT_KEY, draft);
     if (this.#folder(draft) !== before) this.#post({ method: "page/choices", params: this.#choices() });
   }
 
@@ -266,18 +370,27 @@ export class ComposePanel implements Disposable {
     const { recipes, delegators } = store;
     const folder = this.#folder(this.#draft);
     return {
-      recipes: recipes.map(({ name, title, returns }) => {
+      recipes: recipes.map(({ name, title, returns, appliesTo, needs = [] }) => {
         const usual = store.defaultDelegator(name, folder);
         const writesFile = returns === "file";
-        return { name, title, writesFile, ...(usual === undefined ? {} : { defaultDelegator: usual }) };
+        const takesSelection = appliesTo.on.includes("selection");
+        return {
+          name,
+          title,
+          writesFile,
+          takesSelection,
+          needs,
+          ...(usual === undefined ? {} : { defaultDelegator: usual }),
+        };
       }),
       delegators: delegators.map(({ delegator: { name, displayName } }) => ({ name, title: displayName ?? name })),
       folders: this.#deps.host.workspace.folders.map(({ uri, name }) => ({ name: uri, title: name })),
     };
   }
 
-  #post(message: ToComposePage): void {
-    this.#panel?.post(message);
+  /** Tell the pages, except the one that it is from. */
+  #post(message: ToComposePage, from?: Panel): void {
+    for (const page of this.#pages) if (page !== from) page.post(message);
   }
 
   #html(): string {
@@ -285,6 +398,22 @@ export class ComposePanel implements Disposable {
     const [script, style] = [environment.pageAsset("composePage.js"), environment.pageAsset("composePage.css")];
     return pageHtml(script, style, environment.language);
   }
+}
+
+/** `3–9`: a selection that ends at the beginning of a line does not contain it. */
+function linesOf({ start, end }: Range): string {
+  const [first, last] = [start.line + 1, end.character === 0 && end.line > start.line ? end.line : end.line + 1];
+  return first === last ? String(first) : `${first}–${last}`;
+}
+
+/** The paths that contain a text, in upper or lower case: each part of it in a folder of its own. */
+function globOf(text: string): string {
+  const letter = (char: string): string => {
+    const [lower, upper] = [char.toLowerCase(), char.toUpperCase()];
+    return lower === upper && /[\w.-]/u.test(char) ? char : `[${lower === upper ? char : lower + upper}]`;
+  };
+  const parts = text.split("/").map((part) => part.replaceAll(/./gu, letter));
+  return `**/*${parts.join("*/**/*")}*`;
 }
 
 function optionsOf(facts: DelegatorFacts, { options }: ComposeDraft): readonly Option[] {

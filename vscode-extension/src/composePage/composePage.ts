@@ -1,16 +1,23 @@
-/** The form of a new delegation. It keeps no state besides its draft, which it reports on every change. */
+/**
+ * The form of a new delegation, as the box of the sidebar or with all options in a tab. It keeps no state besides its
+ * draft, which it reports on every change.
+ */
 
 import { t } from "../base/l10n.ts";
 import {
+  filesOf,
   MAX_FILES,
   MAX_TASK_CHARACTERS,
   type ComposeChoices,
   type ComposeDraft,
   type ComposeFile,
+  type ComposeRecipe,
   type ComposeRequests,
   type ComposeStart,
+  recipeOf,
 } from "../compose/composeMessages.ts";
 import { button, element } from "../transcriptPage/dom.ts";
+import { FileCompletion } from "./fileCompletion.ts";
 import { OptionsSection } from "./optionsSection.ts";
 
 export interface ComposeTransport {
@@ -24,10 +31,13 @@ export interface ComposeTransport {
 
 /** Types of dragged data that contain URIs, one per line; editors use several. */
 const URI_TYPES = ["application/vnd.code.uri-list", "text/uri-list"];
+const PICTURE = /\.(?:avif|bmp|gif|heic|ico|jpe?g|png|tiff?|webp)$/iu;
+/** Time without a change before the cost is estimated, in milliseconds. */
+const ESTIMATE_MS = 700;
 
 export class ComposePage {
   readonly #transport: ComposeTransport;
-  readonly #task = element("textarea", { id: "task", rows: "12", maxlength: String(MAX_TASK_CHARACTERS) });
+  readonly #task: HTMLTextAreaElement;
   readonly #recipe = element("select", { id: "recipe" });
   readonly #delegator = element("select", { id: "delegator" });
   readonly #folder = element("select", { id: "folder" });
@@ -39,7 +49,19 @@ export class ComposePage {
     spellcheck: "false",
   });
   readonly #targetRow: HTMLElement;
+  readonly #budget = element("input", {
+    id: "budget",
+    type: "text",
+    inputmode: "decimal",
+    autocomplete: "off",
+    placeholder: t("Budget in $"),
+    title: t("The delegation ends when it has cost this much, as far as the prices are known."),
+  });
+  /** What would be sent, and what that may cost. */
+  readonly #estimate = element("p", { class: "hint", id: "estimate" });
   readonly #options: OptionsSection;
+  /** Leads from the box to the tab, which has the options. */
+  readonly #more: HTMLButtonElement;
   readonly #chips = element("ul", { class: "chips", "aria-label": t("Attached files") });
   readonly #problem = element("p", { class: "problem", role: "alert" });
   readonly #status = element("p", { class: "status", role: "status" });
@@ -47,21 +69,29 @@ export class ComposePage {
   readonly #open = element("button", { type: "button", class: "secondary", hidden: true }, t("Open Transcript"));
   readonly #buttons: readonly HTMLButtonElement[];
   #files: readonly ComposeFile[] = [];
+  #without = "";
+  /** The file of the editor. */
+  #current: ComposeFile | undefined;
   #choices: ComposeChoices;
+  #estimating: ReturnType<typeof setTimeout> | undefined;
   /** ID of that delegation. */
   #started = "";
   /** The names in the draft: they may not be listed yet. */
   #chosen = { recipe: "", delegator: "", folder: "" };
 
-  constructor(root: HTMLElement, transport: ComposeTransport, { draft, choices }: ComposeStart) {
+  constructor(root: HTMLElement, transport: ComposeTransport, { draft, choices, current, isBox }: ComposeStart) {
     this.#transport = transport;
     this.#choices = choices;
-    const send = button(t("Delegate"), "primary", () => void this.#send());
-    const show = button(t("Show Full Prompt"), "secondary", () => void this.#showPrompt());
-    const pick = button(t("Add Files…"), "secondary", () => void this.#addFrom("page/pickFiles"));
-    const active = button(t("Add Active Editor"), "secondary", () => void this.#addFrom("page/activeFile"));
-    this.#buttons = [send, show, pick, active];
+    this.#current = current;
+    const size = { rows: isBox ? "2" : "12", maxlength: String(MAX_TASK_CHARACTERS) };
+    const placeholder = t("What should be done? Type @ to name files.");
+    this.#task = element("textarea", { id: "task", placeholder, ...size });
     this.#task.setAttribute("aria-describedby", "hint");
+    const send = button(t("Delegate"), "primary", () => void this.#send());
+    const pick = button(t("Add Files…"), "secondary", () => void this.#pickFiles());
+    const show = button(t("Show Full Prompt"), "secondary", () => void this.#showPrompt());
+    this.#more = button("", "secondary", () => void transport.request("page/openTab", {}));
+    this.#buttons = [send, show, pick];
     this.#options = new OptionsSection({
       options: () => transport.request("page/options", this.#draft()),
       models: () => transport.request("page/models", this.#draft()),
@@ -70,33 +100,35 @@ export class ComposePage {
     });
     this.#targetRow = element("div", {}, label("target", t("File to write")), this.#target);
     this.#folderRow = element("div", {}, label("folder", t("Folder")), this.#folder);
+    const find = (text: string) => transport.request("page/findFiles", { text });
+    const completion = new FileCompletion(this.#task, find, (file) => void this.#add(Promise.resolve([file])));
+    const hint = isBox
+      ? t("Enter delegates, Shift+Enter begins a new line, @ completes files.")
+      : t("Press Ctrl+Enter to delegate. Type @ to complete files, or drop them here; hold Shift when dragging from the Explorer."); // prettier-ignore
+    const fields = element(
+      "div",
+      { class: "fields" },
+      element("div", {}, label("recipe", t("Recipe")), this.#recipe),
+      element("div", {}, label("delegator", t("Delegator")), this.#delegator),
+      this.#folderRow,
+      this.#targetRow,
+      element("div", {}, label("budget", t("Budget")), this.#budget),
+    );
     root.replaceChildren(
       element(
         "main",
-        {},
-        element("h1", {}, t("New Delegation")),
-        label("task", t("Task")),
+        isBox ? { class: "box" } : {},
+        ...(isBox ? [] : [element("h1", {}, t("New Delegation"))]),
+        label("task", isBox ? t("What should be done?") : t("Task")),
         this.#task,
-        element(
-          "p",
-          { id: "hint", class: "hint" },
-          t(
-            "Press Ctrl+Enter to delegate. To attach files, drop them here; hold Shift when dragging from the Explorer.",
-          ),
-        ),
-        element("h2", {}, t("Files")),
-        this.#chips,
-        element("div", { class: "actions" }, pick, active),
-        element(
-          "div",
-          { class: "fields" },
-          element("div", {}, label("recipe", t("Recipe")), this.#recipe),
-          element("div", {}, label("delegator", t("Delegator")), this.#delegator),
-          this.#folderRow,
-          this.#targetRow,
-        ),
-        this.#options.root,
-        element("div", { class: "actions" }, send, show),
+        completion.list,
+        element("p", { id: "hint", class: "hint" }, hint),
+        ...(isBox ? [] : [element("h2", {}, t("Files"))]),
+        element("div", { class: "attached" }, this.#chips, pick),
+        fields,
+        ...(isBox ? [] : [this.#options.root]),
+        element("div", { class: "actions" }, send, isBox ? this.#more : show),
+        this.#estimate,
         this.#problem,
         this.#status,
         this.#open,
@@ -105,25 +137,29 @@ export class ComposePage {
     this.#open.addEventListener("click", () => {
       void transport.request("page/openTranscript", { id: this.#started });
     });
-    for (const field of [this.#task, this.#target]) field.addEventListener("input", () => this.#report());
-    this.#recipe.addEventListener("change", () => this.#choose());
-    this.#delegator.addEventListener("change", () => this.#choose());
-    this.#folder.addEventListener("change", () => this.#choose());
+    this.#task.addEventListener("input", () => this.#report());
+    for (const field of [this.#target, this.#budget]) field.addEventListener("input", () => this.#report());
+    for (const list of [this.#recipe, this.#delegator, this.#folder]) {
+      list.addEventListener("change", () => this.#choose());
+    }
     root.addEventListener("keydown", (event) => {
-      if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+      const always = event.ctrlKey || event.metaKey;
+      const starts = always || (isBox && event.target === this.#task && !event.shiftKey && !event.isComposing);
+      if (event.key !== "Enter" || !starts) return;
       event.preventDefault();
       void this.#send();
     });
     root.addEventListener("dragover", (event) => event.preventDefault());
-    root.addEventListener("drop", (event) => {
-      const uris = URI_TYPES.flatMap((type) => event.dataTransfer?.getData(type).split(/[\r\n]+/u) ?? []);
-      const dropped = uris.filter((uri) => uri.startsWith("file:"));
-      if (dropped.length === 0) return; // text is dropped into the field
-      event.preventDefault();
-      void this.#add(this.#transport.request("page/droppedFiles", { uris: dropped }));
+    root.addEventListener("drop", (event) => this.#drop(event));
+    root.addEventListener("paste", ({ clipboardData }) => {
+      if ([...(clipboardData?.files ?? [])].some(({ type }) => type.startsWith("image/"))) this.#refusePictures();
+    });
+    // The view gets the focus, not a field in it.
+    window.addEventListener("focus", () => {
+      if (document.activeElement === document.body) this.#task.focus();
     });
     this.setDraft(draft);
-    this.#task.focus();
+    if (!isBox) this.#task.focus();
   }
 
   setChoices(choices: ComposeChoices): void {
@@ -131,31 +167,56 @@ export class ComposePage {
     this.#drawChoices();
   }
 
-  setDraft({ task, recipe, delegator, target, files, folder, options }: ComposeDraft): void {
-    this.#task.value = task;
-    this.#target.value = target;
+  setCurrent(current: ComposeFile | undefined): void {
+    this.#current = current;
+    this.#drawChoices();
+    this.#estimateLater();
+  }
+
+  setDraft({ task, recipe, delegator, target, files, without, budget, folder, options }: ComposeDraft): void {
+    if (this.#task.value !== task) this.#task.value = task; // the cursor stays where it is
+    if (this.#target.value !== target) this.#target.value = target;
+    if (this.#budget.value !== budget) this.#budget.value = budget;
     this.#chosen = { recipe, delegator, folder };
     this.#files = files;
-    this.#drawChoices();
+    this.#without = without;
     this.#options.show(delegator, options);
-    this.#drawChips();
-    this.#transport.changed(this.#draft());
+    this.#drawChoices();
+    this.#estimateLater();
   }
 
   #draft(): ComposeDraft {
-    const [task, target] = [this.#task.value, this.#target.value];
-    return { task, target, ...this.#chosen, files: this.#files, options: this.#options.values };
+    const [task, target, budget] = [this.#task.value, this.#target.value, this.#budget.value];
+    const [files, without, options] = [this.#files, this.#without, this.#options.values];
+    return { task, target, budget, ...this.#chosen, files, without, options };
   }
 
   #report(): void {
     this.#problem.textContent = "";
+    this.#drawChoices(); // another text may mean another recipe
     this.#transport.changed(this.#draft());
+    this.#estimateLater();
+  }
+
+  #estimateLater(): void {
+    clearTimeout(this.#estimating);
+    this.#estimating = setTimeout(() => {
+      const { task, file, needs } = this.#given();
+      const isEnough = (task || file) && needs.every((one) => (one === "file" ? file : task));
+      const answer = isEnough ? this.#transport.request("page/estimate", this.#draft()) : Promise.resolve("");
+      const turn = this.#estimating;
+      answer.then(
+        (text) => {
+          if (turn === this.#estimating) this.#estimate.textContent = text;
+        },
+        () => undefined, // sending says what is wrong
+      );
+    }, ESTIMATE_MS);
   }
 
   #choose(): void {
     const before = this.#chosen.delegator;
     this.#chosen = { recipe: this.#recipe.value, delegator: this.#delegator.value, folder: this.#folder.value };
-    this.#drawChoices();
     // Options belong to a delegator: another one has others.
     if (this.#chosen.delegator !== before) this.#options.show(this.#chosen.delegator, {});
     this.#report();
@@ -163,55 +224,94 @@ export class ComposePage {
 
   #drawChoices(): void {
     const { recipes, delegators, folders } = this.#choices;
-    const listed = (name: string): boolean => recipes.some((recipe) => recipe.name === name);
-    if (recipes.length > 0 && !listed(this.#chosen.recipe)) {
-      this.#chosen = { ...this.#chosen, recipe: listed("implement") ? "implement" : (recipes[0]?.name ?? "") };
-    }
-    fill(this.#recipe, recipes, this.#chosen.recipe);
-    const recipe = recipes.find(({ name }) => name === this.#chosen.recipe);
+    const guessed = recipeOf({ ...this.#draft(), recipe: "" }, this.#current, recipes);
+    const guess = { name: "", title: guessed ? t("{0} (guessed)", guessed.title) : t("Recipe") };
+    fill(this.#recipe, [guess, ...recipes], this.#chosen.recipe);
+    const recipe = this.#wanted();
     const usual = recipe?.defaultDelegator;
     const title = delegators.find(({ name }) => name === usual)?.title ?? usual;
     const first = title === undefined ? t("No default: you choose when you delegate") : t("Default: {0}", title);
     fill(this.#delegator, [{ name: "", title: first }, ...delegators], this.#chosen.delegator);
     this.#targetRow.hidden = recipe?.writesFile !== true;
+    const changed = Object.values(this.#options.values).filter((value) => value !== "").length;
+    this.#more.textContent = changed === 0 ? t("More Options…") : t("More Options… ({0} changed)", changed);
     fill(this.#folder, folders, this.#chosen.folder);
-    this.#drawFolder();
+    this.#drawChips(); // a recipe may work on the selected lines only
+    for (const list of [this.#recipe, this.#delegator]) list.title = list.selectedOptions[0]?.text ?? "";
+  }
+
+  #wanted(): ComposeRecipe | undefined {
+    return recipeOf(this.#draft(), this.#current, this.#choices.recipes);
+  }
+
+  /** Whether there is a task and a file, and what the recipe needs. */
+  #given(): { readonly task: boolean; readonly file: boolean; readonly needs: ComposeRecipe["needs"] } {
+    const draft = this.#draft();
+    const file = filesOf(draft, this.#current).length > 0;
+    return { task: draft.task.trim() !== "", file, needs: this.#wanted()?.needs ?? [] };
   }
 
   /** Attached files say which folder it is. */
   #drawFolder(): void {
-    this.#folderRow.hidden = this.#choices.folders.length < 2 || this.#files.length > 0;
+    const files = filesOf(this.#draft(), this.#current);
+    this.#folderRow.hidden = this.#choices.folders.length < 2 || files.length > 0;
   }
 
   #drawChips(): void {
     this.#drawFolder();
+    const files = filesOf(this.#draft(), this.#current);
+    const isCurrent = files !== this.#files && files.length > 0;
     this.#chips.replaceChildren(
-      ...this.#files.map((file, index) => {
+      ...files.map((file, index) => {
         const remove = button("×", "secondary", () => this.#remove(index));
         remove.setAttribute("aria-label", t("Remove {0}", file.name));
         remove.title = t("Remove {0}", file.name);
         remove.addEventListener("keydown", ({ key }) => {
           if (key === "Delete" || key === "Backspace") this.#remove(index);
         });
-        return element("li", {}, element("span", {}, file.name), remove);
+        const lines = this.#wanted()?.takesSelection ? file.lines : undefined;
+        const shown = lines === undefined ? file.name : `${file.name}:${lines}`;
+        const title = isCurrent ? t("{0}, the file of the active editor", file.name) : file.name;
+        return element("li", { class: isCurrent ? "current" : undefined, title }, element("span", {}, shown), remove);
       }),
     );
-    this.#chips.hidden = this.#files.length === 0;
+    this.#chips.hidden = files.length === 0;
   }
 
   /** The focus moves to the next file, so that several can be removed with the keyboard. */
   #remove(index: number): void {
-    const removed = this.#files[index];
+    const removed = filesOf(this.#draft(), this.#current)[index];
+    // Without the files that the user has named, the current one must not come back.
+    this.#without = this.#current?.uri ?? "";
     this.#files = this.#files.filter((_, other) => other !== index);
-    this.#drawChips();
     this.#report();
     const rest = this.#chips.querySelectorAll("button");
     (rest[Math.min(index, rest.length - 1)] ?? this.#task).focus();
     if (removed) this.#status.textContent = t("{0} was removed.", removed.name);
   }
 
-  #addFrom(method: "page/pickFiles" | "page/activeFile"): Promise<void> {
-    return this.#add(this.#transport.request(method, {}));
+  #pickFiles(): Promise<void> {
+    return this.#add(this.#transport.request("page/pickFiles", {}));
+  }
+
+  #drop(event: DragEvent): void {
+    const given = event.dataTransfer;
+    const uris = URI_TYPES.flatMap((type) => given?.getData(type).split(/[\r\n]+/u) ?? []);
+    const dropped = [...new Set(uris)].filter((uri) => uri.startsWith("file:"));
+    const files = dropped.filter((uri) => !PICTURE.test(uri));
+    const pictures =
+      files.length < dropped.length || [...(given?.files ?? [])].some(({ type }) => type.startsWith("image/"));
+    if (dropped.length === 0 && !pictures) return; // text is dropped into the field
+    event.preventDefault();
+    if (files.length === 0) this.#refusePictures();
+    else
+      void this.#add(this.#transport.request("page/droppedFiles", { uris: files })).then(
+        () => pictures && this.#refusePictures(),
+      );
+  }
+
+  #refusePictures(): void {
+    this.#problem.textContent = t("Pictures are not attached: delegators get text. Describe what the picture shows.");
   }
 
   #add(answer: Promise<readonly ComposeFile[]>): Promise<void> {
@@ -219,7 +319,6 @@ export class ComposePage {
       const known = new Set(this.#files.map(({ uri }) => uri));
       const added = (await answer).filter(({ uri }) => !known.has(uri));
       this.#files = [...this.#files, ...added].slice(0, MAX_FILES);
-      this.#drawChips();
       this.#report();
       this.#status.textContent = added.length === 1 ? t("1 file was added.") : t("{0} files were added.", added.length);
     });
@@ -233,7 +332,9 @@ export class ComposePage {
 
   #send(): Promise<void> {
     return this.#try(async () => {
-      if (this.#task.value.trim() === "" && this.#files.length === 0) {
+      const { task, file, needs } = this.#given();
+      // A missing file is asked for.
+      if (!task && (needs.includes("task") || !(file || needs.includes("file")))) {
         this.#task.focus();
         throw new Error(t("Describe the task."));
       }
@@ -268,6 +369,11 @@ function label(target: string, text: string): HTMLLabelElement {
 }
 
 function fill(list: HTMLSelectElement, items: readonly { name: string; title: string }[], chosen: string): void {
-  list.replaceChildren(...items.map(({ name, title }) => element("option", { value: name }, title)));
+  const now = items.map(({ name, title }) => `${name}\0${title}`).join("\0");
+  // A list that is open must not be replaced.
+  if (list.dataset["items"] !== now) {
+    list.dataset["items"] = now;
+    list.replaceChildren(...items.map(({ name, title }) => element("option", { value: name }, title)));
+  }
   list.value = items.some(({ name }) => name === chosen) ? chosen : (items[0]?.name ?? "");
 }

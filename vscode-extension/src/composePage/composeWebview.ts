@@ -8,7 +8,7 @@ import { ComposePage } from "./composePage.ts";
 /** Time limit of a request, in milliseconds: the user may be choosing files or a delegator. */
 const ANSWER_MS = 600_000;
 
-declare function acquireVsCodeApi(): { postMessage(message: unknown): void; setState(state: ComposeDraft): void };
+declare function acquireVsCodeApi(): { postMessage(message: unknown): void };
 
 const vscode = acquireVsCodeApi();
 const send = (message: FromComposePage): void => vscode.postMessage(message);
@@ -20,14 +20,12 @@ let page: ComposePage | undefined;
 window.addEventListener("message", ({ data }: MessageEvent<ToComposePage>) => {
   if (!("method" in data)) requests.answer(data);
   else if (data.method === "page/draft") page?.setDraft(data.params);
+  else if (data.method === "page/current") page?.setCurrent(data.params);
   else page?.setChoices(data.params);
 });
 
 void request("page/start", {}).then((start) => {
   setTranslator(translateWith(start.translations));
-  const changed = (draft: ComposeDraft): void => {
-    vscode.setState(draft);
-    send({ method: "page/draft", params: draft });
-  };
+  const changed = (draft: ComposeDraft): void => send({ method: "page/draft", params: draft });
   page = new ComposePage(document.body, { request, changed }, start);
 });

@@ -4,9 +4,12 @@ import type { App, Interceptor } from "../appContext.ts";
 import { DisposableStore, Emitter } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
 import { ComposePanel } from "../compose/composePanel.ts";
+import { delegatorName } from "../delegators/delegatorTree.ts";
 import { repairing, SidecarError, toErrorInfo } from "../sidecar/connection.ts";
 import {
+  chooseFiles,
   delegate,
+  estimate,
   showPrompt,
   startConfirmed,
   startDelegation,
@@ -48,6 +51,11 @@ export function registerDelegateCommands(
         const recipe = store.recipes.find(({ name }) => name === params.recipe);
         return recipe ? showPrompt(deps, params, recipe) : t("No recipe applies here.");
       },
+      estimate: (params) => estimate(deps, params),
+      chooseFiles: async (folder) => {
+        const files = await chooseFiles(host, folder);
+        return files === "back" ? [] : files;
+      },
     }),
   );
   const deps: DelegateDeps = {
@@ -82,7 +90,13 @@ export function registerDelegateCommands(
   disposables.add(host.commands.register("understudy.delegate.firstRun", () => firstRun(deps)));
   disposables.add(
     host.commands.register("understudy.delegate.compose", (uri, uris) => {
-      composer.show({ files: subjectOf(deps, uri, uris, "file")?.files ?? [] });
+      composer.show({ files: uri === undefined ? [] : (subjectOf(deps, uri, uris, "file")?.files ?? []) });
+    }),
+  );
+  disposables.add(
+    host.commands.register("understudy.delegate.with", async (row) => {
+      const name = delegatorName(row);
+      if (name !== undefined) await composer.choose(name);
     }),
   );
   disposables.add(

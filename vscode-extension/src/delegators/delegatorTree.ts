@@ -211,6 +211,7 @@ function entryRow(id: string, entry: DelegatorEntry): TreeRow {
     children: state.problems.length === 0 ? "none" : state.ready ? "collapsed" : "expanded",
     context: context.join(" "),
     spoken: [label, state.ready ? t("ready") : t("not ready"), ...facts].join(", "),
+    command: { id: "understudy.delegators.edit", title: t("Edit Delegator"), arguments: [id] },
   };
 }
 

@@ -59,6 +59,8 @@ export interface Workspace {
   readonly onDidGrantTrust: Subscribe<void>;
   readonly folders: readonly Folder[];
   readonly onDidChangeFolders: Subscribe<void>;
+  /** URIs of at most `most` files whose path matches a glob pattern, without those that the editor hides or that tools install. */
+  findFiles(glob: string, most: number): Promise<readonly string[]>;
   /** Current value of a setting below `understudy.`. */
   setting<T>(name: string, fallback: T): T;
   /** Current value of a setting of the editor, by its full name. */
@@ -222,6 +224,8 @@ export interface Windows {
   restorePanels(type: string, restore: (state: unknown, start: (html: string) => Panel) => void): Disposable;
   /** Resolves when the active tab is not a panel of this type: at once if there is no such panel. */
   leftPanel(type: string): Promise<void>;
+  /** Called with the page of a view, each time that the editor creates it. */
+  pageView(viewId: string, open: (start: (html: string) => Panel) => void): Disposable;
   /** Let the user choose files on disk; none if they cancel. `folder` is shown first. */
   pickFiles(title: string, folder?: string): Promise<readonly string[]>;
   focusView(viewId: string): Promise<void>;
@@ -238,7 +242,7 @@ export interface Windows {
   openFolder(path: string): Promise<void>;
 }
 
-/** A page of our own in an editor tab. A hidden page ends; shown again, it starts from its HTML. */
+/** A page of our own in an editor tab or a view. A hidden page ends; shown again, it starts from its HTML. */
 export interface Panel {
   post(message: unknown): void;
   /** What the page posts. Untrusted, like everything that shows text of agents. */
@@ -281,6 +285,8 @@ export interface Documents {
   /** The file of the active editor; in a tab that shows no text, such as that of a binary file, the file of the tab. */
   readonly active: ActiveEditor | undefined;
   readonly onDidChangeActive: Subscribe<ActiveEditor | undefined>;
+  /** Fires when the selection of the active editor changes. */
+  readonly onDidSelect: Subscribe<ActiveEditor>;
   /** The files on disk that are open in tabs, the tabs beside the active one first. */
   readonly tabs: readonly string[];
   /** The open documents with these URIs, or all with unsaved changes. */

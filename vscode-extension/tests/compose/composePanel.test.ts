@@ -1,10 +1,10 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { Emitter } from "../../src/base/events.ts";
-import { draftOf, type ComposeStart } from "../../src/compose/composeMessages.ts";
-import { COMPOSE_PANEL, ComposePanel } from "../../src/compose/composePanel.ts";
+import { draftOf, EMPTY_DRAFT, type ComposeStart } from "../../src/compose/composeMessages.ts";
+import { COMPOSE_PANEL, COMPOSE_VIEW, ComposePanel } from "../../src/compose/composePanel.ts";
 import type { StartParams } from "../../src/protocol.ts";
 import type { Change } from "../../src/state/store.ts";
-import { FakeHost } from "../support/fakeHost.ts";
+import { FakeHost, type FakePanel } from "../support/fakeHost.ts";
 import { settled } from "../support/flushPromises.ts";
 import { SidecarError } from "../../src/sidecar/connection.ts";
 import { GoldenSidecar, result } from "../support/golden.ts";
@@ -34,6 +34,8 @@ function make(): ComposePanel {
       return outcome();
     },
     showPrompt: ({ recipe }) => Promise.resolve(`about ${recipe}`),
+    estimate: ({ recipe, files = [] }) => Promise.resolve(`${recipe} ${files?.length}`),
+    chooseFiles: () => Promise.resolve(host.pickedFiles),
   });
 }
 
@@ -124,10 +126,13 @@ describe("the panel of a new delegation", () => {
     expect(started).toEqual([{ recipe: "tests", task: "One\nTwo", files: [`${ROOT}/a.py`], delegator: "quick" }]);
     expect(host.panels[0]!.posted).toContainEqual({
       method: "page/draft",
-      params: { task: "", recipe: "", delegator: "", target: "", files: [], folder: "", options: {} },
+      params: EMPTY_DRAFT,
     });
-    await ask("page/send", { ...draft, files: [], delegator: "" });
-    expect(started[1]).toEqual({ recipe: "tests", task: "One\nTwo", workspace: ROOT });
+    await ask("page/send", { ...draft, recipe: "ask", files: [], delegator: "", budget: "0,50" });
+    expect(started[1]).toEqual({ recipe: "ask", task: "One\nTwo", workspace: ROOT, limits: { maxUsd: "0.50" } });
+    expect(await ask("page/send", { ...draft, budget: "much" })).toMatchObject({
+      error: { message: "Budget: Enter a number greater than 0." },
+    });
     const writing = recipes.find(({ returns }) => returns === "file");
     if (writing) {
       await ask("page/send", { ...draft, recipe: writing.name, target: "src/a b.py" });
@@ -140,20 +145,18 @@ describe("the panel of a new delegation", () => {
     const panel = host.panels[0]!;
     panel.send({ method: "page/draft", params: { task: "Kept", recipe: "ask", delegator: "", target: "", files: [] } });
     outcome = () => Promise.resolve(undefined);
-    expect((await ask("page/send", { task: "Kept" }))["result"]).toBe("");
+    expect((await ask("page/send", { task: "Kept", recipe: "ask" }))["result"]).toBe("");
     outcome = () => Promise.reject(new Error("No engine."));
-    expect(await ask("page/send", { task: "Kept" })).toMatchObject({ error: { message: "No engine." } });
+    expect(await ask("page/send", { task: "Kept", recipe: "ask" })).toMatchObject({ error: { message: "No engine." } });
     panel.close();
     composer.dispose();
     composer = make();
     composer.show({ files: [] });
     expect(((await ask("page/start"))["result"] as ComposeStart).draft.task).toBe("Kept");
-    host.restorers.get(COMPOSE_PANEL)!({ task: "Newer", recipe: 3, files: [{ uri: "https://x", name: "x" }, null] });
-    expect(((await ask("page/start"))["result"] as ComposeStart).draft).toMatchObject({
-      task: "Newer",
-      recipe: "",
-      files: [],
-    });
+    host.restorers.get(COMPOSE_PANEL)!(undefined);
+    expect(((await ask("page/start"))["result"] as ComposeStart).draft.task).toBe("Kept");
+    const stored = draftOf({ task: "Newer", recipe: 3, files: [{ uri: "https://x", name: "x" }, null] });
+    expect(stored).toEqual({ ...EMPTY_DRAFT, task: "Newer" });
     for (const wrong of [undefined, null, 3, "x", []]) expect(draftOf(wrong).task).toBe("");
   });
 
@@ -168,7 +171,9 @@ describe("the panel of a new delegation", () => {
     outcome = () => Promise.reject(new SidecarError({ kind: "connection_failed", message: "Not installed." }, repair));
     composer.show({ files: [] });
     host.buttons.push("Install Engine");
-    expect(await ask("page/send", { task: "Kept" })).toMatchObject({ error: { message: "Not installed." } });
+    expect(await ask("page/send", { task: "Kept", recipe: "ask" })).toMatchObject({
+      error: { message: "Not installed." },
+    });
     expect(host.messages).toEqual([{ level: "error", text: "Not installed." }]);
     expect(host.ran.map(({ id }) => id)).toEqual(["understudy.install"]);
   });
@@ -178,26 +183,101 @@ describe("the panel of a new delegation", () => {
     const refused = new SidecarError({ kind: "untrusted_workspace", message: "Not trusted." }, repair);
     outcome = () => Promise.reject(refused);
     composer.show({ files: [] });
-    expect(await ask("page/send", { task: "Kept" })).toMatchObject({ error: { message: "Not trusted." } });
+    expect(await ask("page/send", { task: "Kept", recipe: "ask" })).toMatchObject({
+      error: { message: "Not trusted." },
+    });
     host.handlers.set("understudy.trust", () => {
       outcome = () => Promise.resolve("20261121-020000-aaaaa");
       return true;
     });
-    expect(await ask("page/send", { task: "Kept" })).not.toHaveProperty("error");
+    expect(await ask("page/send", { task: "Kept", recipe: "ask" })).not.toHaveProperty("error");
     expect(host.messages).toEqual([]);
   });
 
-  it("adds chosen files and the editor that was active last, and refuses other requests", async () => {
+  it("takes the file of the editor that was active last until the user names another or removes it", async () => {
     composer.show({ files: [] });
-    expect(await ask("page/activeFile")).toMatchObject({ error: { message: "Open a file on disk first." } });
-    const editor = {
-      language: "python",
-      selection: { start: { line: 0, character: 0 }, end: { line: 0, character: 0 } },
-      selectionEmpty: true,
-    };
-    host.activeChanged.fire({ uri: `${ROOT}/src/a.py`, ...editor });
-    host.activeChanged.fire(undefined);
-    expect((await ask("page/activeFile"))["result"]).toEqual([{ uri: `${ROOT}/src/a.py`, name: "src/a.py" }]);
+    const at = { line: 0, character: 0 };
+    const show = (uri: string): void =>
+      host.activeChanged.fire({ uri, selection: { start: at, end: at }, selectionEmpty: true });
+    const told = (): unknown[] =>
+      host.panels[0]!.posted.flatMap((one) => {
+        const { method, params } = one as { method?: string; params?: { name?: string } };
+        return method === "page/current" ? [params?.name] : [];
+      });
+    host.tabs = [`${ROOT}/src/a.py`];
+    show(`${ROOT}/src/a.py`);
+    host.activeChanged.fire(undefined); // a page has the focus
+    expect(told()).toEqual(["src/a.py"]);
+    const draft = { ...EMPTY_DRAFT, recipe: "ask", task: "Do it." };
+    await ask("page/send", draft);
+    await ask("page/send", { ...draft, files: [{ uri: `${ROOT}/b.py`, name: "b.py" }] });
+    await ask("page/send", { ...draft, without: `${ROOT}/src/a.py` });
+    expect(started.map(({ files, workspace }) => files ?? workspace)).toEqual([
+      [`${ROOT}/src/a.py`],
+      [`${ROOT}/b.py`],
+      ROOT,
+    ]);
+    expect((await ask("page/estimate", draft))["result"]).toBe("ask 1");
+    const selection = { start: { line: 2, character: 4 }, end: { line: 5, character: 0 } };
+    host.selected.fire({ uri: `${ROOT}/src/a.py`, selection, selectionEmpty: false });
+    expect(host.panels[0]!.posted.at(-1)).toMatchObject({ method: "page/current", params: { lines: "3–5" } });
+    await ask("page/send", draft);
+    await ask("page/send", { ...draft, recipe: "tests" });
+    expect(started.slice(3).map(({ recipe, range }) => [recipe, range])).toEqual([
+      ["ask", selection],
+      ["tests", undefined],
+    ]);
+    host.selected.fire({ uri: `${ROOT}/src/a.py`, selection, selectionEmpty: true });
+    host.tabs = [];
+    host.activeChanged.fire(undefined); // it was closed
+    show("file:///etc/hosts"); // not in a folder of the window
+    expect(told()).toEqual(["src/a.py", "src/a.py", "src/a.py", undefined]);
+  });
+
+  it("guesses the recipe, and asks for a file if that cannot do without", async () => {
+    composer.show({ files: [] });
+    expect((await ask("page/send", { ...EMPTY_DRAFT, task: "Test it." }))["result"]).toBe("");
+    expect(started).toEqual([]);
+    host.pickedFiles = [`${ROOT}/a.py`];
+    await ask("page/send", { ...EMPTY_DRAFT, task: "Test it." });
+    expect(started).toEqual([{ recipe: "tests", task: "Test it.", files: [`${ROOT}/a.py`] }]);
+  });
+
+  it("shows one draft in the tab and in the box, which a delegator can be chosen for", async () => {
+    composer.show({ files: [] });
+    host.pageViews.get(COMPOSE_VIEW)!();
+    const [tab, box] = host.panels as [FakePanel, FakePanel];
+    expect(((await ask("page/start"))["result"] as ComposeStart).isBox).toBe(true);
+    const draft = { ...EMPTY_DRAFT, task: "Typed" };
+    box.send({ method: "page/draft", params: draft });
+    expect(tab.posted).toContainEqual({ method: "page/draft", params: draft });
+    expect(box.posted, "not to where it is from: the user types on").not.toContainEqual({
+      method: "page/draft",
+      params: draft,
+    });
+    await composer.choose("my-agent");
+    expect(box.posted).toContainEqual({ method: "page/draft", params: { ...draft, delegator: "my-agent" } });
+    expect(host.focused).toEqual([COMPOSE_VIEW]);
+    await ask("page/openTab");
+    expect(tab.revealed).toBe(1);
+  });
+
+  it("finds files by a part of their path, those that were used last first", async () => {
+    composer.show({ files: [] });
+    host.tabs = [`${ROOT}/shop/labels.py`];
+    host.savedOutside.fire(`${ROOT}/shop/total.py`);
+    host.savedOutside.fire("file:///elsewhere/total.py");
+    host.foundFiles.set("**/*[tT][oO]*", [`${ROOT}/tools/x.py`, `${ROOT}/shop/total.py`]);
+    const found = async (text: string): Promise<string[]> =>
+      ((await ask("page/findFiles", { text }))["result"] as ComposeStart["draft"]["files"]).map(({ name }) => name);
+    expect(await found("to")).toEqual(["shop/total.py", "tools/x.py"]);
+    host.foundFiles.set("**/*[sS][hH]*/**/*[lL]_[[]*", [`${ROOT}/shop/l_[1].py`]);
+    expect(await found("sh/l_[")).toEqual(["shop/l_[1].py"]);
+    expect(await found("")).toEqual(["shop/total.py", "shop/labels.py"]);
+  });
+
+  it("adds chosen files, and refuses other requests", async () => {
+    composer.show({ files: [] });
     host.pickedFiles = ["file:///elsewhere/b.py"];
     expect((await ask("page/pickFiles"))["result"]).toEqual([{ uri: "file:///elsewhere/b.py", name: "b.py" }]);
     expect((await ask("page/showPrompt", { recipe: "ask" }))["result"]).toBe("about ask");
@@ -211,7 +291,7 @@ describe("the panel of a new delegation", () => {
       recipe: "tests",
       delegator: "local-coder",
       target: "",
-      files: [],
+      files: [{ uri: `${ROOT}/a.py`, name: "a.py" }],
       folder: "",
       options: {},
     };
@@ -256,8 +336,7 @@ describe("the panel of a new delegation", () => {
     expect((await ask("page/send", { ...draft, options }))["result"]).toBe("d-1");
     expect(started).toMatchObject([{ launch: { model: "large-1", modelProperties: { temperature: 0.7 } } }]);
     expect(started[0]?.launch).not.toHaveProperty("yolo");
-    const kept = { recipe: "tests", delegator: "local-coder" };
-    const params = { ...kept, task: "", target: "", files: [], folder: "", options: {} };
+    const params = { ...EMPTY_DRAFT, delegator: "local-coder" };
     expect(host.panels[0]!.posted.at(-2)).toEqual({ method: "page/draft", params });
   });
 });

@@ -1,14 +1,15 @@
 // @vitest-environment happy-dom
-import { beforeEach, describe, expect, it } from "vitest";
-import type { ComposeDraft, ComposeFile, ComposeOption } from "../../src/compose/composeMessages.ts";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { EMPTY_DRAFT, type ComposeDraft, type ComposeFile, type ComposeOption } from "../../src/compose/composeMessages.ts"; // prettier-ignore
 import { ComposePage, type ComposeTransport } from "../../src/composePage/composePage.ts";
 import { settled } from "../support/flushPromises.ts";
 
 const CHOICES = {
   recipes: [
-    { name: "ask", title: "Ask", writesFile: false },
-    { name: "implement", title: "Implement", writesFile: false, defaultDelegator: "slow" },
-    { name: "write", title: "Write a file", writesFile: true },
+    { name: "ask", title: "Ask", writesFile: false, takesSelection: true, needs: ["task" as const] },
+    { name: "implement", title: "Implement", writesFile: false, takesSelection: true, needs: ["task" as const], defaultDelegator: "slow" }, // prettier-ignore
+    { name: "tests", title: "Write tests", writesFile: false, takesSelection: false, needs: ["file" as const] },
+    { name: "write", title: "Write a file", writesFile: true, takesSelection: true, needs: ["task" as const] },
   ],
   delegators: [
     { name: "quick", title: "Quick" },
@@ -19,7 +20,6 @@ const CHOICES = {
     { name: "file:///till", title: "till" },
   ],
 };
-const EMPTY: ComposeDraft = { task: "", recipe: "", delegator: "", target: "", files: [], folder: "", options: {} };
 const file = (name: string): ComposeFile => ({ uri: `file:///shop/${name}`, name });
 
 let root: HTMLElement;
@@ -27,7 +27,7 @@ let sent: { method: string; params: unknown }[];
 let draft: ComposeDraft;
 let answers: Record<string, () => Promise<unknown>>;
 
-function open(first: Partial<ComposeDraft> = {}): ComposePage {
+function open(first: Partial<ComposeDraft> = {}, more: { current?: ComposeFile; isBox?: boolean } = {}): ComposePage {
   const transport = {
     request: (method: string, params: unknown) => {
       sent.push({ method, params });
@@ -36,8 +36,10 @@ function open(first: Partial<ComposeDraft> = {}): ComposePage {
     changed: (now: ComposeDraft) => void (draft = now),
   };
   return new ComposePage(root, transport as ComposeTransport, {
-    draft: { ...EMPTY, ...first },
+    draft: { ...EMPTY_DRAFT, ...first },
     choices: CHOICES,
+    current: more.current,
+    isBox: more.isBox ?? false,
     translations: {},
   });
 }
@@ -57,11 +59,14 @@ const key = async (target: HTMLElement, init: KeyboardEventInit): Promise<void> 
 const chips = (): (string | null)[] => [...root.querySelectorAll(".chips span")].map((one) => one.textContent);
 
 beforeEach(() => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   root = document.createElement("div");
   document.body.replaceChildren(root);
   sent = [];
   answers = {};
 });
+
+afterEach(() => void vi.useRealTimers());
 
 describe("the page of a new delegation", () => {
   it("asks for the folder if the window has several and no file says it", async () => {
@@ -84,7 +89,8 @@ describe("the page of a new delegation", () => {
   it("shows the draft, reports each change, and asks for a path only if the recipe writes a file", () => {
     open({ task: "One\nTwo", delegator: "quick", files: [file("a.py")] });
     expect((field("task") as HTMLTextAreaElement).value).toBe("One\nTwo");
-    expect(draft).toMatchObject({ recipe: "implement", delegator: "quick" });
+    expect((field("recipe") as HTMLSelectElement).selectedOptions[0]?.text).toBe("Implement (guessed)");
+    expect((field("delegator") as HTMLSelectElement).value).toBe("quick");
     expect(field("target").parentElement!.hidden).toBe(true);
     const recipe = field("recipe") as HTMLSelectElement;
     recipe.value = "write";
@@ -150,13 +156,142 @@ describe("the page of a new delegation", () => {
     await key(field("task"), { key: "Enter", metaKey: true });
     await key(field("task"), { key: "Enter", ctrlKey: true });
     expect(sent.map(({ method }) => method)).toEqual(["page/send"]);
-    expect(sent[0]?.params).toMatchObject({ task: "Do it.", recipe: "implement" });
+    expect(sent[0]?.params).toMatchObject({ task: "Do it.", recipe: "" });
     fail(new Error("No delegator."));
     await settled();
     expect(root.querySelector("[role=alert]")!.textContent).toBe("No delegator.");
     expect([...root.querySelectorAll("button")].some(({ disabled }) => disabled)).toBe(false);
     await key(field("task"), { key: "Enter" });
     expect(sent).toHaveLength(1);
+  });
+
+  it("starts with Enter in the box, where Shift+Enter begins a line, and guesses the recipe while the user types", async () => {
+    open({}, { isBox: true, current: file("a.py") });
+    const task = field("task") as HTMLTextAreaElement;
+    const recipe = (): string | undefined => (field("recipe") as HTMLSelectElement).selectedOptions[0]?.text;
+    const type = (text: string): void => {
+      task.value = text;
+      task.dispatchEvent(new Event("input"));
+    };
+    expect(recipe(), "a file without words").toBe("Write tests (guessed)");
+    type("Make it faster.");
+    expect(recipe()).toBe("Implement (guessed)");
+    type("Why is it slow?");
+    expect(recipe()).toBe("Ask (guessed)");
+    await key(task, { key: "Enter", shiftKey: true });
+    await key(task, { key: "Enter", isComposing: true });
+    await key(field("recipe"), { key: "Enter" });
+    expect(sent).toEqual([]);
+    answers["page/send"] = () => Promise.resolve("");
+    await key(task, { key: "Enter" });
+    expect(sent).toMatchObject([{ method: "page/send", params: { task: "Why is it slow?", recipe: "", files: [] } }]);
+    await press("More Options…");
+    expect(sent.at(-1)?.method).toBe("page/openTab");
+    for (const one of root.querySelectorAll<HTMLElement>("textarea, select, input")) {
+      expect(root.querySelector(`label[for="${one.id}"]`), one.id).not.toBeNull();
+    }
+  });
+
+  it("shows the file of the active editor until it is removed or another one is named", async () => {
+    const page = open({}, { current: file("a.py") });
+    expect(chips()).toEqual(["a.py"]);
+    page.setCurrent({ ...file("b.py"), lines: "3–9" });
+    expect(chips(), "the guess, tests, is for whole files").toEqual(["b.py"]);
+    (field("task") as HTMLTextAreaElement).value = "Explain it.";
+    field("task").dispatchEvent(new Event("input"));
+    expect(chips()).toEqual(["b.py:3–9"]);
+    await press("Remove b.py");
+    expect(chips()).toEqual([]);
+    expect(draft.without).toBe("file:///shop/b.py");
+    page.setCurrent(file("c.py"));
+    answers["page/pickFiles"] = () => Promise.resolve([file("d.py")]);
+    await press("Add Files…");
+    expect(chips()).toEqual(["d.py"]);
+    await press("Remove d.py");
+    expect(chips(), "it does not come back by itself").toEqual([]);
+  });
+
+  it("lets a recipe that needs a file ask for it, and says what is missing otherwise", async () => {
+    open({ recipe: "tests" });
+    answers["page/send"] = () => Promise.resolve("");
+    await press("Delegate");
+    expect(sent.map(({ method }) => method)).toEqual(["page/send"]);
+    const recipe = field("recipe") as HTMLSelectElement;
+    recipe.value = "ask";
+    recipe.dispatchEvent(new Event("change"));
+    await press("Delegate");
+    expect(sent).toHaveLength(1);
+    expect(root.querySelector("[role=alert]")!.textContent).toBe("Describe the task.");
+  });
+
+  it("says that pictures are not attached", async () => {
+    open();
+    const alert = (): string | null => root.querySelector("[role=alert]")!.textContent;
+    const paste = new Event("paste", { bubbles: true });
+    Object.assign(paste, { clipboardData: { files: [{ type: "image/png" }] } });
+    root.dispatchEvent(paste);
+    expect(alert()).toContain("Pictures are not attached");
+    answers["page/droppedFiles"] = () => Promise.resolve([file("d.py")]);
+    const drop = new Event("drop", { bubbles: true, cancelable: true });
+    const uris = "file:///shop/a.PNG\nfile:///shop/d.py";
+    Object.assign(drop, {
+      dataTransfer: { files: [], getData: (type: string) => (type === "text/uri-list" ? uris : "") },
+    });
+    root.dispatchEvent(drop);
+    await settled();
+    expect(sent).toEqual([{ method: "page/droppedFiles", params: { uris: ["file:///shop/d.py"] } }]);
+    expect(alert()).toContain("Pictures are not attached");
+  });
+
+  describe("while the user types", () => {
+    it("completes a file after @ with the keyboard, and attaches it", async () => {
+      open({}, { isBox: true });
+      const task = field("task") as HTMLTextAreaElement;
+      const list = field("found");
+      answers["page/findFiles"] = () => Promise.resolve([file("shop/total.py"), file("tools/to.py")]);
+      const type = async (text: string, at = text.length): Promise<void> => {
+        task.value = text;
+        task.setSelectionRange(at, at);
+        task.dispatchEvent(new Event("input"));
+        await vi.advanceTimersByTimeAsync(200);
+      };
+      const press = (name: string): boolean =>
+        task.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true }));
+      await type("mail me@to");
+      expect(list.hidden, "an address").toBe(true);
+      await type("Test @to now", 8);
+      expect(sent.at(-1)).toEqual({ method: "page/findFiles", params: { text: "to" } });
+      expect([...list.children].map((row) => row.getAttribute("aria-label"))).toEqual(["shop/total.py", "tools/to.py"]);
+      press("ArrowDown");
+      expect(task.getAttribute("aria-activedescendant")).toBe("found-1");
+      expect(list.children[1]?.getAttribute("aria-selected")).toBe("true");
+      press("ArrowDown");
+      press("Enter");
+      await vi.advanceTimersByTimeAsync(0);
+      expect(task.value).toBe("Test shop/total.py now");
+      expect(list.hidden).toBe(true);
+      expect(draft.files.map(({ name }) => name)).toEqual(["shop/total.py"]);
+      expect(sent.some(({ method }) => method === "page/send")).toBe(false);
+      await type("@");
+      press("Escape");
+      expect(list.hidden).toBe(true);
+    });
+
+    it("estimates the cost when the user stops typing, if there is something to send", async () => {
+      open();
+      await vi.advanceTimersByTimeAsync(1_000);
+      expect(sent).toEqual([]);
+      answers["page/estimate"] = () => Promise.resolve("quick · ~$0.02");
+      const task = field("task") as HTMLTextAreaElement;
+      for (const text of ["D", "Do", "Do it."]) {
+        task.value = text;
+        task.dispatchEvent(new Event("input"));
+        await vi.advanceTimersByTimeAsync(300);
+      }
+      await vi.advanceTimersByTimeAsync(1_000);
+      expect(sent).toMatchObject([{ method: "page/estimate", params: { task: "Do it." } }]);
+      expect(field("estimate").textContent).toBe("quick · ~$0.02");
+    });
   });
 
   it("leads to the transcript of what it has started", async () => {
@@ -280,7 +415,7 @@ describe("the page of a new delegation", () => {
       await settled();
       expect(draft).toMatchObject({ delegator: "slow", options: {} });
       await enter("option-delegator-model", "haiku");
-      page.setDraft({ ...EMPTY, delegator: "slow" });
+      page.setDraft({ ...EMPTY_DRAFT, delegator: "slow" });
       await settled();
       expect((field("option-delegator-model") as HTMLInputElement).value).toBe("");
     });

@@ -68,6 +68,8 @@ export class FakeHost implements h.Host {
   readonly opened: { uri: string; options?: h.ShowOptions }[] = [];
   readonly texts: string[] = [];
   readonly revealed: string[] = [];
+  /** Views that got the focus. */
+  readonly focused: string[] = [];
   readonly statuses: Parameters<h.StatusItem["set"]>[0][] = [];
   readonly lines: string[] = [];
   /** How often the output channel was shown. */
@@ -99,11 +101,15 @@ export class FakeHost implements h.Host {
   readonly foldsOf = new Map<string, (uri: string, text: string) => readonly h.Fold[]>();
   readonly followed: string[] = [];
   readonly panels: FakePanel[] = [];
+  /** Open the page of a view, as the editor does when it is shown first. */
+  readonly pageViews = new Map<string, () => void>();
   readonly terminalLines: string[] = [];
   /** Title and argument vector of each program that was run. */
   readonly programs: string[][] = [];
   programsSucceed = true;
   pickedFiles: readonly string[] = [];
+  /** Glob pattern → the files that are found. */
+  readonly foundFiles = new Map<string, readonly string[]>();
   readonly restorers = new Map<string, (state: unknown) => void>();
   readonly progresses: { title: string; reports: string[]; cancel: () => void; over: boolean }[] = [];
   readonly trustGranted = new Emitter<void>();
@@ -115,6 +121,7 @@ export class FakeHost implements h.Host {
   readonly closings: { schemes: readonly string[]; titles: readonly string[] }[] = [];
   readonly ownChanged = new Emitter<string>();
   readonly activeChanged = new Emitter<h.ActiveEditor | undefined>();
+  readonly selected = new Emitter<h.ActiveEditor>();
   readonly kept = new Map<string, unknown>();
   trusted = true;
   folders: h.Folder[] = [{ uri: "file:///home/ada/greeting", path: "/home/ada/greeting", name: "greeting" }];
@@ -149,6 +156,7 @@ export class FakeHost implements h.Host {
       return self.folders;
     },
     onDidChangeFolders: self.foldersChanged.subscribe,
+    findFiles: (glob: string) => Promise.resolve(self.foundFiles.get(glob) ?? []),
     setting: <T>(name: string, fallback: T) => (self.settings.get(name) as T | undefined) ?? fallback,
     editorSetting: <T>(name: string, fallback: T) => (self.editorSettings.get(name) as T | undefined) ?? fallback,
     setEditorSetting: (name: string, value: boolean) => {
@@ -204,7 +212,11 @@ export class FakeHost implements h.Host {
       return { dispose: () => void this.restorers.delete(type) };
     },
     leftPanel: () => this.panelLeft,
-    focusView: () => Promise.resolve(),
+    pageView: (viewId, open) => {
+      this.pageViews.set(viewId, () => open((html) => this.#panel(viewId, "", html)));
+      return { dispose: () => void this.pageViews.delete(viewId) };
+    },
+    focusView: (viewId) => Promise.resolve(void this.focused.push(viewId)),
     pickFiles: () => Promise.resolve(this.pickedFiles),
     runInTerminal: (_title, line) => void this.terminalLines.push(line),
     runProgram: (title, argv) => void this.programs.push([title, ...argv]),
@@ -222,6 +234,7 @@ export class FakeHost implements h.Host {
       return self.active;
     },
     onDidChangeActive: self.activeChanged.subscribe,
+    onDidSelect: self.selected.subscribe,
     get tabs() {
       return self.tabs;
     },

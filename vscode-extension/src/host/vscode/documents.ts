@@ -27,6 +27,13 @@ export function documentsOf(disposables: DisposableStore): h.Documents {
       if (!activeOf(vscode.window.activeTextEditor)) activeChanged.fire(activeTab());
     }),
   );
+  const selected = disposables.add(new Emitter<h.ActiveEditor>());
+  disposables.add(
+    vscode.window.onDidChangeTextEditorSelection(({ textEditor }) => {
+      const active = textEditor === vscode.window.activeTextEditor ? activeOf(textEditor) : undefined;
+      if (active) selected.fire(active);
+    }),
+  );
   const ownChanged = disposables.add(new Emitter<string>());
   disposables.add(
     vscode.workspace.onDidChangeTextDocument(({ document, contentChanges }) => {
@@ -41,6 +48,7 @@ export function documentsOf(disposables: DisposableStore): h.Documents {
       return activeOf(vscode.window.activeTextEditor) ?? activeTab();
     },
     onDidChangeActive: activeChanged.subscribe,
+    onDidSelect: selected.subscribe,
     get tabs() {
       const { activeTabGroup: active, all } = vscode.window.tabGroups;
       const tabs = [active, ...all.filter((group) => group !== active)].flatMap((group) => group.tabs);

@@ -1,4 +1,4 @@
-/** Pages of our own in editor tabs. */
+/** Pages of our own in editor tabs and views. */
 
 import * as vscode from "vscode";
 import { Emitter } from "../../base/events.ts";
@@ -43,7 +43,13 @@ export function leftPanel(type: string): Promise<void> {
   });
 }
 
-function start(panel: vscode.WebviewPanel, html: string): h.Panel {
+export function pageView(viewId: string, open: Parameters<h.Windows["pageView"]>[1]): vscode.Disposable {
+  return vscode.window.registerWebviewViewProvider(viewId, {
+    resolveWebviewView: (view) => open((html) => start(view, html)),
+  });
+}
+
+function start(panel: vscode.WebviewPanel | vscode.WebviewView, html: string): h.Panel {
   const messages = new Emitter<unknown>();
   const closed = new Emitter<void>();
   panel.webview.options = PAGE;
@@ -58,7 +64,7 @@ function start(panel: vscode.WebviewPanel, html: string): h.Panel {
     post: (message) => void panel.webview.postMessage(message),
     onMessage: messages.subscribe,
     onDidClose: closed.subscribe,
-    reveal: () => panel.reveal(),
+    reveal: () => ("reveal" in panel ? panel.reveal() : panel.show()),
     setTitle: (title) => (panel.title = title),
   };
 }

@@ -24,6 +24,9 @@ const MAX_LOG_LINES = 2_000;
 /** Editor settings that features use. */
 const EDITOR_SETTINGS = ["diffEditor.codeLens", "editor.codeLens"];
 
+/** Folders of files that tools install or create; those of `files.exclude` are left out, too. */
+const INSTALLED = "**/{.git,.venv,venv,node_modules,__pycache__,.tox,.mypy_cache,target}/**";
+
 /** Create the host. `context` comes from `activate`; `disposables` ends everything that is created here. */
 export function createHost(context: vscode.ExtensionContext, disposables: DisposableStore): h.Host {
   setTranslator((message, ...values) => vscode.l10n.t(message, ...values));
@@ -96,6 +99,10 @@ function workspaceOf(disposables: DisposableStore): h.Workspace {
         .map((folder) => ({ uri: folder.uri.toString(), path: folder.uri.fsPath, name: folder.name }));
     },
     onDidChangeFolders: folders.subscribe,
+    findFiles: async (glob, most) =>
+      (await vscode.workspace.findFiles(glob, INSTALLED, most))
+        .filter(({ scheme }) => scheme === "file")
+        .map((uri) => uri.toString()),
     setting: (name, fallback) => vscode.workspace.getConfiguration(EXTENSION_ID).get(name, fallback),
     setEditorSetting: async (name, value) =>
       vscode.workspace.getConfiguration().update(name, value, vscode.ConfigurationTarget.Global),

@@ -7,7 +7,7 @@ import { t } from "../../base/l10n.ts";
 import { toErrorInfo } from "../../sidecar/connection.ts";
 import type * as h from "../host.ts";
 import { toMarkdown, toColor } from "./convert.ts";
-import { leftPanel, openPanel, restorePanels } from "./panels.ts";
+import { leftPanel, openPanel, pageView, restorePanels } from "./panels.ts";
 
 const FLASH_MS = 8_000;
 
@@ -70,6 +70,7 @@ export function windowsOf(disposables: DisposableStore): h.Windows {
     panel: openPanel,
     leftPanel,
     restorePanels: (type, restore) => disposables.add(restorePanels(type, restore)),
+    pageView: (viewId, open) => disposables.add(pageView(viewId, open)),
     pickFiles: async (title, folder) => {
       const defaultUri = folder === undefined ? {} : { defaultUri: vscode.Uri.parse(folder) };
       const chosen = await vscode.window.showOpenDialog({
