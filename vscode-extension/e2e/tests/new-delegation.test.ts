@@ -72,9 +72,9 @@ describe("New Delegation", () => {
         .getByText("Write tests (guessed)")
         .waitFor({ state: "attached" });
       await box.getByLabel("Delegator").selectOption({ label: "quick" });
+      await vs.shotInThemes("1 box"); // meanwhile, the draft is stored
       await vs.reload();
       await until(async () => (await task.inputValue()) === "Write tests for the prices.", "the draft is kept");
-      await vs.shotInThemes("1 box");
       await vs.openFile("shop/prices.py");
       await box.getByRole("listitem").filter({ hasText: "shop/prices.py" }).waitFor();
       await box.getByText(/quick · prompt of about .+ · cost unknown/).waitFor();

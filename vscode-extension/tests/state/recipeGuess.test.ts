@@ -1,7 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { guessRecipe } from "../../src/state/recipeGuess.ts";
 
-const RECIPES = ["tests", "implement", "fix", "docs", "ask", "explain", "house-style", "write", "review"].map((name) => ({ name }));
+const RECIPES = ["tests", "implement", "fix", "docs", "ask", "explain", "house-style", "write", "review"].map(
+  (name) => ({ name }),
+);
 
 describe("the recipe of a task", () => {
   it.each([
