@@ -21,7 +21,7 @@ const OUTPUT_TOKENS = 8_000;
 /** About, for English and code: only the server knows its tokenizer. */
 const CHARACTERS_PER_TOKEN = 4;
 
-/** What stands between the text of a server that failed and the answer that begins again. */
+/** Separates the text of a server that failed from the answer that begins again. */
 export const beginsAgain = (): string => `\n\n*${t("The answer broke off, and begins again:")}*\n\n`;
 
 /**

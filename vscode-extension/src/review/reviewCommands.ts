@@ -699,7 +699,10 @@ class ReviewCommands implements Disposable {
     await tree.reveal(`hunk:${hunkRef.id}:${hunkRef.file.path}:${hunkRef.hunk.id}`).catch(() => {});
   }
 
-  /** Show the tab of a review; a new file that is all of it is shown as it is. Files that an edit added or removed need another tab, which replaces it. */
+  /**
+   * Show the tab of a review; if the whole result is one new file, that is shown as it is. Files that an edit added or
+   * removed need another tab, which replaces it.
+   */
   async #showReview(result: OpenResult, at?: { pair: DiffPair; range?: Range }): Promise<void> {
     const { host } = this.#deps;
     const only = onlyNewFile(result.files);

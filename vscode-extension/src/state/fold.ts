@@ -75,7 +75,6 @@ function stateChange(now: Delegation, event: Event): Fields<Delegation> {
     finishedAt: undefined,
     recheckedAt: event.at,
     error: undefined,
-    recheckedAt: event.at,
   };
   return now.state === "finished" ? { state, ...again } : { state };
 }

@@ -161,7 +161,8 @@ export class FakeHost implements h.Host {
     editorSetting: <T>(name: string, fallback: T) => (self.editorSettings.get(name) as T | undefined) ?? fallback,
     setEditorSetting: (name: string, value: boolean) => {
       self.editorSettings.set(name, value);
-      return Promise.resolve(self.settingsChanged.fire());
+      self.settingsChanged.fire();
+      return Promise.resolve();
     },
     onDidChangeSettings: self.settingsChanged.subscribe,
   }));

@@ -215,7 +215,7 @@ export function reviewEditorsOf(disposables: DisposableStore): h.ReviewEditors {
     },
     thread(id, uri, where) {
       // A thread of the whole file must be made without a range, which the type of the function does not allow.
-      const range = (where && toRange(where)) as vscode.Range;
+      const range = (where && toRange(where))!;
       const thread = commentController().createCommentThread(vscode.Uri.parse(uri), range, []);
       thread.canReply = false;
       thread.collapsibleState = vscode.CommentThreadCollapsibleState.Expanded;
