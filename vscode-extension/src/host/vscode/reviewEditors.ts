@@ -215,8 +215,8 @@ export function reviewEditorsOf(disposables: DisposableStore): h.ReviewEditors {
     },
     thread(id, uri, where) {
       // A thread of the whole file must be made without a range, which the type of the function does not allow.
-      const range = (where && toRange(where))!;
-      const thread = commentController().createCommentThread(vscode.Uri.parse(uri), range, []);
+      const range: vscode.Range | undefined = where && toRange(where);
+      const thread = commentController().createCommentThread(vscode.Uri.parse(uri), range as unknown as vscode.Range, []);
       thread.canReply = false;
       thread.collapsibleState = vscode.CommentThreadCollapsibleState.Expanded;
       threadIds.set(thread, id);
