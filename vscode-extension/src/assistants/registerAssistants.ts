@@ -30,7 +30,8 @@ export function registerAssistants(app: App): Disposable {
 
 /** Open the chat with the participant, or say what it lacks: no extension is asked before there is a model. */
 async function openChat({ host }: App): Promise<void> {
-  if ((await host.assistants.hasModels()) !== true) {
+  const vendors = await host.assistants.modelVendors();
+  if (vendors.length === 0) {
     const [add, manage] = [t("Add Delegator…"), t("Manage Language Models…")];
     const text = t(
       "The chat of this editor needs a language model: sign in to one, or add a delegator on a model server, which is then in its model picker.",
@@ -40,5 +41,9 @@ async function openChat({ host }: App): Promise<void> {
     if (answer === manage) await host.commands.run("workbench.action.chat.manage");
     return;
   }
-  await host.commands.run("workbench.action.chat.open", { query: "@understudy ", isPartialQuery: true });
+  // Our models have no tools, so that an agent cannot choose one: in the mode for questions, it is chosen.
+  const own = vendors.every((vendor) => vendor === MODEL_VENDOR);
+  const chosen = own ? { mode: "ask", modelSelector: { vendor: MODEL_VENDOR } } : {};
+  const asked = { query: "@understudy ", isPartialQuery: true, ...chosen };
+  await host.commands.run("workbench.action.chat.open", asked);
 }

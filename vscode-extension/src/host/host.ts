@@ -465,8 +465,8 @@ export interface Assistants {
   participant(id: string, answer: ChatHandler): Disposable | undefined;
   /** Offer language models to the chat, under a vendor that `package.json` declares. */
   models(vendor: string, source: ChatModels): Disposable | undefined;
-  /** Whether the chat has any language model; undefined in an editor that cannot say. */
-  hasModels(): Promise<boolean | undefined>;
+  /** The vendors of the language models that the chat has. */
+  modelVendors(): Promise<readonly string[]>;
 }
 
 export interface ChatModel {

@@ -62,7 +62,13 @@ describe("the models of the chat", () => {
     expect(host.ran.at(-1)?.id).toBe("workbench.action.chat.manage");
     host.chatModels.set("other", { ...host.chatModels.get("understudy")!, models: () => [{}] as never });
     await host.commands.run("understudy.chat");
-    expect(host.ran.at(-1)?.id).toBe("workbench.action.chat.open");
+    const asked = { query: "@understudy ", isPartialQuery: true };
+    expect(host.ran.at(-1)).toEqual({ id: "workbench.action.chat.open", values: [asked] });
+    host.chatModels.delete("other");
+    host.chatModels.set("understudy", { ...host.chatModels.get("understudy")!, models: () => [{}] as never });
+    await host.commands.run("understudy.chat");
+    const own = { ...asked, mode: "ask", modelSelector: { vendor: "understudy" } };
+    expect(host.ran.at(-1)?.values).toEqual([own]);
     disposables.dispose();
   });
 });

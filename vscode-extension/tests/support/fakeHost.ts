@@ -314,8 +314,8 @@ export class FakeHost implements h.Host {
     mcpServers: (id, source) => this.#keep(this.mcpSources, id, source),
     participant: (id, answer) => this.#keep(this.participants, id, answer),
     models: (vendor, source) => this.#keep(this.chatModels, vendor, source),
-    hasModels: () =>
-      Promise.resolve(this.chatModels.size > 0 && [...this.chatModels.values()].some((one) => one.models().length > 0)),
+    modelVendors: () =>
+      Promise.resolve([...this.chatModels].flatMap(([vendor, source]) => source.models().map(() => vendor))),
   };
 
   readonly commands: h.Commands = {

@@ -112,10 +112,7 @@ export function assistantsOf(log: (line: string) => void): h.Assistants {
             Promise.resolve(source.tokens(typeof text === "string" ? text : toMessage(text).text)),
         }),
       ),
-    hasModels: async () => {
-      const found = await api.lm?.selectChatModels?.();
-      return found && found.length > 0;
-    },
+    modelVendors: async () => ((await api.lm?.selectChatModels?.()) ?? []).map(({ vendor }) => vendor),
     participant: (id, answer) => attempt("the chat participant", () => api.chat?.createChatParticipant?.(id, toHandler(id, answer))), // prettier-ignore
   };
 }
