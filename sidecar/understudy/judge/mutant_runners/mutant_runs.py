@@ -596,11 +596,11 @@ class Progress:
             self._tell(*counted(self._of, done, total, left, self._run))
 
 
-def counted(of: CountOf, done: int, total: int, left: float, run: str = "") -> tuple[str, Count]:
+def counted(of: CountOf, number: int, total: int, left: float, run: str = "") -> tuple[str, Count]:
     """Return how far a step is as a text and as numbers; ``left`` is how long the rest takes, in seconds."""
-    text = f"{_COUNTED[of].format(f'{done:,}', f'{total:,}')}{run and f' ({run})'}{about(left)}"
+    text = f"{_COUNTED[of].format(f'{number:,}', f'{total:,}')}{run and f' ({run})'}{about(left)}"
     seconds = round(left, 1) if left >= _SOON_SECONDS else None
-    return text, Count(of=of, done=done, total=total, run=run, seconds_left=seconds)
+    return text, Count(of=of, done=number, total=total, run=run, seconds_left=seconds)
 
 
 def about(seconds: float) -> str:
