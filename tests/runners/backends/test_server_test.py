@@ -71,11 +71,29 @@ async def answering(kind: bytes, body: bytes) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/v1"
 
 
-async def test_what_is_no_list_of_models(server):
-    async with answering(b"text/html", b"<html>hello</html>") as url:
+@pytest.mark.parametrize(
+    ("body", "description"),
+    [
+        (b"<html>hello</html>", "It sent a web page."),
+        (b'{"object": "x", "usage": {}}', "It sent JSON with the fields object, usage."),
+        (
+            b'data: {"choices": [{"finish_reason": null}]}\n\ndat',
+            "It sent a stream of events, although none was asked for.",
+        ),
+        (b'{"choices": [', "It sent JSON that is cut off or invalid."),
+        (
+            b"not found\n" * 20,
+            "It sent: “not found not found not found not found not found not found not found not found”.",
+        ),
+        (b"", "It sent nothing."),
+    ],
+)
+async def test_what_is_no_list_of_models_is_described_in_words(server, body, description):
+    async with answering(b"text/html", body) as url:
         with pytest.raises(UnderstudyError) as caught:
             await asyncio.to_thread(server_test.list_models, an_entry(server, base_url=url))
     assert caught.value.kind is ErrorKind.MALFORMED_OUTPUT
+    assert caught.value.message == f"Model server 'scripted' did not send a list of models. {description}"
 
 
 async def test_prices_per_token_become_prices_per_million_tokens(server):

@@ -25,6 +25,9 @@ PROBE_SECONDS = 20.0
 """The limit for each step; a model that is loaded first may take longer, and then the test reports that."""
 _MAX_LIST_BYTES = 8 << 20
 _MAX_MODELS = 5000
+_SHOWN_FIELDS = 6
+_SHOWN_FIELD = 40
+_SHOWN_TEXT = 80
 _CONTEXT_FIELDS = (
     "context_length",
     "max_model_len",
@@ -56,7 +59,7 @@ def list_models(
     if not isinstance(entries, list):
         raise UnderstudyError(
             ErrorKind.MALFORMED_OUTPUT,
-            f"Model server {server.name!r} did not send a list of models: {strip_controls(body[:200])}",
+            f"Model server {server.name!r} did not send a list of models. {_received(body, value)}",
             hint="Check that `base_url` ends where `/chat/completions` begins (often `/v1`).",
         )
     return [model for entry in entries[:_MAX_MODELS] if (model := _model(entry)) is not None]
@@ -178,13 +181,31 @@ def _round_trip(
             raise http_errors.reported(value["error"], server.name, lambda text: text)
         raise UnderstudyError(
             ErrorKind.MALFORMED_OUTPUT,
-            f"Model server {server.name!r} did not send a completion: {strip_controls(text[:200])}",
+            f"Model server {server.name!r} did not send a completion. {_received(text, value)}",
             hint="Check `base_url`.",
         )
     served = value.get("model")
     # llama-server and others accept any model name; report the model that really answered.
     other = f", by {strip_controls(served)[:80]!r}" if isinstance(served, str) and served and served != model else ""
     return f"Answered{other}."
+
+
+def _received(body: str, value: Any) -> str:
+    """Describe an unexpected body in one sentence; JSON and markup say nothing to a reader."""
+    start = body.lstrip()
+    if isinstance(value, dict):
+        fields = ", ".join(strip_controls(str(name))[:_SHOWN_FIELD] for name in list(value)[:_SHOWN_FIELDS])
+        return f"It sent JSON with the fields {fields}." if fields else "It sent an empty JSON object."
+    if value is not None:
+        return "It sent JSON without the expected fields."
+    if start.startswith("<"):
+        return "It sent a web page."
+    if start.startswith(("data:", "event:")):
+        return "It sent a stream of events, although none was asked for."
+    if start.startswith(("{", "[")):
+        return "It sent JSON that is cut off or invalid."
+    line = " ".join(strip_controls(start[:_SHOWN_TEXT]).split())
+    return f"It sent: “{line}”." if line else "It sent nothing."
 
 
 def _dialect(server: ModelServer, delegator: Delegator | None) -> Dialect | GeminiProbe:
