@@ -1469,6 +1469,8 @@ export interface ServerPreset {
   keyInEnvironment: boolean;
   /** The page on which its users create API keys. */
   keyUrl?: string;
+  /** Names under which users know the models that it serves, for searches; all of a local server are `models`. */
+  families?: string[];
   /** Whether a model server responds at `baseUrl` on this machine now. */
   running: boolean;
   /** The models that it lists, while it is running. */

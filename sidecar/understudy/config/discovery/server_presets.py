@@ -43,6 +43,8 @@ class ServerKind(msgspec.Struct, frozen=True, kw_only=True):
     """The environment variable in which its documentation expects the key."""
     key_url: str | None = None
     """The page on which its users create keys."""
+    families: Sequence[str] = ()
+    """Names under which users know the models that it serves, for searches."""
 
 
 @functools.cache

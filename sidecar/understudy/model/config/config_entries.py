@@ -269,6 +269,8 @@ class ServerPreset(Wire, kw_only=True):
     """Whether the environment of the sidecar has that variable."""
     key_url: str | None = None
     """The page on which its users create API keys."""
+    families: list[str] = msgspec.field(default_factory=list)
+    """Names under which users know the models that it serves, for searches; all of a local server are `models`."""
     running: bool
     """Whether a model server responds at ``baseUrl`` on this machine now."""
     models: list[str] | None = None
