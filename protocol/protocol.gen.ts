@@ -2340,6 +2340,70 @@ export interface GroupResult {
   delegations: Delegation[];
 }
 
+/** The results of a group side by side. Replies take the place of the results that they continue. */
+export interface CompareResult {
+  /** In the order in which they joined. */
+  results: ComparedResult[];
+  files: ComparedFile[];
+}
+
+/** One column: a delegation, and whether its changes are compared. */
+export interface ComparedResult {
+  delegation: Delegation;
+  /** Whether it has a result that can be read; otherwise `problem` says why not. */
+  compared: boolean;
+  problem?: string;
+}
+
+/** A file that at least one result changes. */
+export interface ComparedFile {
+  path: string;
+  /** As in `FileDiff`. */
+  flagReason?: string;
+  places: ComparedPlace[];
+}
+
+/** Lines of the base that at least one result changes. */
+export interface ComparedPlace {
+  /** The first line in the base, from 1; for inserted lines, the line before them. 0: the whole file. */
+  start: number;
+  lines: number;
+  /** The one with most results first. */
+  variants: Variant[];
+  /** The ids of the results that do not change these lines. */
+  unchanged: string[];
+}
+
+/** One way to change some lines, with every result that has it. */
+export interface Variant {
+  /** The ids of the results that agree on it. */
+  delegations: string[];
+  /** Those of all these results; to accept the variant, accept the hunks of one of them. */
+  hunks: ComparedHunk[];
+  /** Lines of the base that it replaces. */
+  removed: string[];
+  added: string[];
+  /** How many further lines it removes and adds. */
+  omitted?: number;
+  /** What it does where lines do not say it: the file is created, deleted, renamed, binary, or has another mode. */
+  note?: string;
+  /** The ids of results with an accepted hunk of another variant of the same lines. */
+  conflictsWith?: string[];
+}
+
+/** A hunk of one result. */
+export interface ComparedHunk {
+  /** The id of the delegation. */
+  delegation: string;
+  /** Its id, as in `FileDiff`. */
+  hunk: string;
+  path: string;
+  state: HunkState;
+  conflict: boolean;
+  /** As in `Hunk`. */
+  tested?: boolean;
+}
+
 /** What waits for a slot. */
 export interface QueueResult {
   paused: boolean;
@@ -2586,6 +2650,8 @@ export interface RetryParams {
   delegator?: string | null;
   /** Changes of the delegator for this delegation; absent: those of the first one, if the delegator is the same. */
   launch?: LaunchOverride | null;
+  /** Both results are to be compared: they are in one group, and no other delegator takes over. */
+  compare?: boolean;
 }
 
 /** Answer a permission request of an agent with the ID of an option. */
@@ -3173,7 +3239,7 @@ export interface AgentMessageEvent {
   replyTo?: string;
 }
 
-/** The delegation joined a group, because its agent delegates. */
+/** The delegation joined a group: its agent delegates, or another result is to be compared with it. */
 export interface GroupedEvent {
   type: "grouped";
   seq: number;
@@ -3565,6 +3631,8 @@ export interface Requests {
   "understudy/groups/wait": { params: GroupWaitParams; result: GroupResult };
   /** Cancel every unfinished member; its partial work is kept. Idempotent. A run cancels only what it delegated. */
   "understudy/groups/cancel": { params: IdParams; result: GroupResult };
+  /** Return the results of a group side by side, hunk by hunk: where they agree, where they differ, what is accepted. */
+  "understudy/groups/compare": { params: IdParams; result: CompareResult };
   /** Return the delegations that wait for a slot, in the order in which they start. */
   "understudy/queue/get": { params: NoParams; result: QueueResult };
   /** Let nothing that waits start, or let it start again. */

@@ -148,6 +148,7 @@ _ROWS: tuple[Method, ...] = (
     Method("groups/list", "reads", "groups:list_newest"),
     Method("groups/wait", "reads", "groups:wait", slow=True),
     Method("groups/cancel", "asks", "groups:cancel", slow=True),
+    Method("groups/compare", "reads", "groups:compare", slow=True),
     Method("queue/get", "reads", "groups:get_queue"),
     Method("queue/pause", "decides", "groups:pause"),
     Method("queue/move", "decides", "groups:move"),

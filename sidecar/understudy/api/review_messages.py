@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from understudy.api.messages import IdParams
+from understudy.model.comparison import ComparedFile, ComparedResult
 from understudy.model.delegation.delegations import Delivery, LaunchOverride
 from understudy.model.hunks import Hunk
 from understudy.model.wire import Strict, Wire
@@ -128,6 +129,8 @@ class RetryParams(IdParams, kw_only=True):
     delegator: str | None = None
     launch: LaunchOverride | None = None
     """Changes of the delegator for this delegation; absent: those of the first one, if the delegator is the same."""
+    compare: bool = False
+    """Both results are to be compared: they are in one group, and no other delegator takes over."""
 
 
 class StrengthenParams(IdParams, kw_only=True):
@@ -250,3 +253,11 @@ class WorktreesResult(Wire, kw_only=True):
 
     worktrees: list[WorktreeEntry]
     rescues: list[RescueEntry]
+
+
+class CompareResult(Wire, kw_only=True):
+    """The results of a group side by side. Replies take the place of the results that they continue."""
+
+    results: list[ComparedResult]
+    """In the order in which they joined."""
+    files: list[ComparedFile]

@@ -1,4 +1,4 @@
-"""Requests about groups of delegations (create, get, list, wait, cancel) and about the queue (get, pause, move)."""
+"""Requests about groups (create, get, list, wait, cancel, compare) and about the queue (get, pause, move)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from collections.abc import Iterator
 
 import msgspec
 
-from understudy.api import messages
+from understudy.api import messages, review_messages
 from understudy.api.caller import Caller
 from understudy.api.handlers import delegations
 from understudy.engine.queueing import launcher, start_conditions
 from understudy.engine.running import supervision
 from understudy.journal import delegation_folder, groups
+from understudy.model.comparison import ComparedResult
 from understudy.model.delegation.delegations import Group
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
@@ -145,6 +146,27 @@ def cancel(caller: Caller, params: messages.IdParams) -> messages.GroupResult:
     if failure is not None:
         raise failure
     return _result(params.id)
+
+
+def compare(caller: Caller, params: messages.IdParams) -> review_messages.CompareResult:
+    """Return the results of a group side by side, hunk by hunk: where they agree, where they differ, what is accepted.
+
+    Results that were sent back are left out; those that continue them are compared.
+    """
+    from understudy.engine.review import comparison
+
+    results: list[ComparedResult] = []
+    comparable = []
+    for delegation in _result(params.id).delegations:
+        if delegation.superseded_by is not None:
+            continue
+        problem = None
+        try:
+            comparable.append(comparison.read(delegations.folder_of(delegation.id), delegations.head_of(delegation)))
+        except UnderstudyError as error:
+            problem = error.message
+        results.append(ComparedResult(delegation=delegation, compared=problem is None, problem=problem))
+    return review_messages.CompareResult(results=results, files=comparison.compare(comparable))
 
 
 def _result(group: str) -> messages.GroupResult:

@@ -148,7 +148,9 @@ def retry(caller: Caller, params: review_messages.RetryParams) -> review_message
     folder = folder_of(params.id)
     current(folder)
     return review_messages.StartedResult(
-        id=follow_up.retry(folder, params.delegator, timestamp(), caller.asked_by(), params.launch)
+        id=follow_up.retry(
+            folder, params.delegator, timestamp(), caller.asked_by(), params.launch, compare=params.compare
+        )
     )
 
 

@@ -205,10 +205,13 @@ def retry(
     created_at: str,
     asked_by: AskedBy,
     launch: LaunchOverride | None = None,
+    *,
+    compare: bool = False,
 ) -> str:
     """Retry from the original base, in a separate worktree; return the id of the new delegation.
 
-    Without ``launch``, the same delegator starts as it did before.
+    Without ``launch``, the same delegator starts as it did before. ``compare``: both results are to be compared. They
+    are in one group, which is made if there is none, and no other delegator takes over.
 
     Errors: ``conflict`` (not finished), ``base_unavailable`` (its worktree is gone), and those of a start.
     """
@@ -231,7 +234,8 @@ def retry(
     else:
         # It ended before it had a base, so the retry starts from the files as they are now.
         origin = Origin(kind="retry", parent=folder.id, base="")
-    plan = _plan(spec, delegator, {}, fresh=origin.kind == "reply" and not origin.base, launch=launch)
+    fresh = origin.kind == "reply" and not origin.base
+    plan = _plan(spec, delegator, {}, fresh=fresh, launch=launch, fallback=[] if compare else None)
     if plan.draft.in_checkout:
         raise UnderstudyError(
             ErrorKind.CONFLICT,
@@ -239,7 +243,27 @@ def retry(
             hint=f"Retry it in one (understudy retry {folder.id} --worktree), or start it again.",
         )
     waits_for = start_conditions.after_retries(spec)
-    return _begin(plan, spec, origin, (created_at, asked_by), title=delegation.title, after=after, waits_for=waits_for)
+    group_id = _comparison(folder, created_at, asked_by) if compare else spec.group_id
+    return _begin(
+        plan,
+        msgspec.structs.replace(spec, group_id=group_id),
+        origin,
+        (created_at, asked_by),
+        title=delegation.title,
+        after=after,
+        waits_for=waits_for,
+    )
+
+
+def _comparison(folder: Folder, created_at: str, asked_by: AskedBy) -> str:
+    """Return the id of the group of a finished delegation, which joins a new one if it has none."""
+    with decision_recovery.lock_finished(folder) as writer:
+        if writer.delegation.group_id is not None:
+            return writer.delegation.group_id
+        group = groups.create("compare", asked_by, created_at)
+        groups.add(group.id, folder.id)
+        writer.append(events.Grouped(group_id=group.id), attempt=0)
+        return group.id
 
 
 # -- parts ---------------------------------------------------------------------------------------------------------
@@ -271,10 +295,12 @@ def _plan(
     fresh: bool,
     rounds: int | None = None,
     launch: LaunchOverride | None = None,
+    fallback: list[str] | None = None,
 ) -> planning.Plan:
     """Plan the parent's request again: configuration, trust and checks may have changed."""
     workspace = Path(spec.workspace)
     gone = {path for path in (*spec.files, *spec.context) if not (workspace / _path(path)).is_file()}
+    is_same = delegator in {None, spec.candidates[0].delegator.name}
     params = msgspec.structs.replace(
         spec.params,
         delegator=delegator or spec.params.delegator or spec.candidates[0].delegator.name,
@@ -286,9 +312,9 @@ def _plan(
         base=spec.params.base if not fresh else None,
         # Limits and launch options were chosen for the first delegator; another one may not support them.
         rounds=spec.params.rounds if rounds is None else rounds,
-        launch=launch or (spec.params.launch if delegator in {None, spec.candidates[0].delegator.name} else None),
-        fallback=spec.params.fallback if delegator in {None, spec.candidates[0].delegator.name} else None,
-        limits=spec.params.limits if delegator in {None, spec.candidates[0].delegator.name} else None,
+        launch=launch or (spec.params.launch if is_same else None),
+        fallback=spec.params.fallback if fallback is None and is_same else fallback,
+        limits=spec.params.limits if is_same else None,
         buffers=None,
         group_id=None,
         idempotency_key=None,

@@ -212,7 +212,7 @@ class AgentMessage(Event, tag="agent_message", kw_only=True):
 
 
 class Grouped(Event, tag="grouped", kw_only=True):
-    """The delegation joined a group, because its agent delegates."""
+    """The delegation joined a group: its agent delegates, or another result is to be compared with it."""
 
     group_id: str
 
