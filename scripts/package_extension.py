@@ -48,8 +48,8 @@ TARGETS = {
 CONTENTS = {
     r"\[Content_Types\]\.xml|extension\.vsixmanifest": 2,
     r"extension/(package\.json|package\.nls\.json|readme\.md|changelog\.md|LICENSE\.txt)": 5,
-    r"extension/dist/(extension|languageclient|transcriptPage|composePage)\.js": 4,
-    r"extension/dist/(transcriptPage|composePage)\.css": 2,
+    r"extension/dist/(extension|languageclient|transcriptPage|composePage|pages)\.js": 5,
+    r"extension/dist/(transcriptPage|composePage|pages)\.css": 3,
     r"extension/l10n/bundle\.l10n\.json": 1,
     r"extension/media/icon\.(png|svg)": 2,
     r"extension/media/walkthrough/[a-z0-9-]+\.(md|svg)": None,

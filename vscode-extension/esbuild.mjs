@@ -1,6 +1,6 @@
 // Bundle the extension into dist/extension.js, the library that only a running sidecar needs into
-// dist/languageclient.js, and the pages into dist/transcriptPage.js, dist/composePage.js and .css. `vscode` is provided by the
-// editor and is never bundled. A bundle that is larger than its limit fails the build.
+// dist/languageclient.js, and the pages into dist/transcriptPage.js, dist/composePage.js, dist/pages.js (those drawn with Lit)
+// and .css. `vscode` is provided by the editor and is never bundled. A bundle that is larger than its limit fails the build.
 import { statSync } from "node:fs";
 import { build, context } from "esbuild";
 
@@ -15,6 +15,8 @@ const LIMITS = {
   "dist/transcriptPage.css": 6,
   "dist/composePage.js": 16,
   "dist/composePage.css": 5,
+  "dist/pages.js": 71,
+  "dist/pages.css": 6,
 };
 const LIBRARY = "vscode-languageclient/node";
 const watch = process.argv.includes("--watch");
@@ -46,7 +48,7 @@ const bundles = [
     ],
   },
   { ...common, entryPoints: [LIBRARY], outfile: "dist/languageclient.js", external: ["vscode"] },
-  ...["transcriptPage/webview.ts", "composePage/composeWebview.ts"].flatMap((entry) => {
+  ...["transcriptPage/webview.ts", "composePage/composeWebview.ts", "pages/pagesWebview.ts"].flatMap((entry) => {
     const page = entry.split("/")[0];
     return [
       // Contained in the HTML of the page: one script without a source map.

@@ -30,7 +30,7 @@ const LAYERS = [
   ["state/"],
   ["appContext.ts"],
   ["transcript/", "compose/", "delegators/", "checks/", "health/", "review/"],
-  ["delegations/", "transcriptPage/"],
+  ["delegations/", "transcriptPage/", "pages/"],
   ["composePage/", "assistants/"],
   ["app.ts"],
   ["extension.ts"],

@@ -76,6 +76,12 @@ export class Workbench {
     return titles;
   }
 
+  /** Close the active editor. */
+  async closeEditor(): Promise<void> {
+    await this.palette(">View: Close Editor");
+    await this.pick("View: Close Editor", ">View: Close Editor");
+  }
+
   /** Type a text into the palette. A view that takes the focus meanwhile closes it: users open it again, too. */
   async palette(text: string): Promise<void> {
     await until(async () => {
@@ -107,11 +113,6 @@ export class Workbench {
     return oneLine(await focused.first().innerText({ timeout: 10_000 }));
   }
 
-  /** Whether the open quick pick still loads. */
-  async quickIsBusy(): Promise<boolean> {
-    return this.page.locator(".quick-input-widget:visible .monaco-progress-container.active").isVisible();
-  }
-
   /** Wait for the step whose title (with its "2/6") contains a text. */
   async step(title: string): Promise<void> {
     const shown = this.page.locator(".quick-input-widget:visible .quick-input-titlebar", { hasText: title });
@@ -139,22 +140,6 @@ export class Workbench {
     }, `“${text}” is focused`);
     if (stays) await this.#press("Enter");
     else await this.#next();
-  }
-
-  /** Press a button of a row in the open quick pick, by its title; then wait for another step, none, or a dialog. */
-  async quickRowAction(text: string, action: string): Promise<void> {
-    const row = this.quickRows().filter({ hasText: text }).first();
-    await row.waitFor();
-    const before = await this.#shownStep();
-    await until(async () => {
-      await row.hover({ timeout: 5_000 });
-      await row.locator(`.action-item a[aria-label^="${action}"]`).first().click({ timeout: 5_000 });
-      return true;
-    }, `“${action}” of “${text}” is pressed`);
-    await until(
-      async () => (await this.dialog().isVisible()) || (await this.#shownStep()) !== before,
-      `“${action}” of “${text}” shows another step`,
-    );
   }
 
   /** Replace the text of an input box and press Enter; `again`: a box with the same text is shown next. */
@@ -226,11 +211,6 @@ export class Workbench {
   /** The message below an input box: why the text is not accepted. */
   async quickMessage(): Promise<string> {
     return oneLine(await this.page.locator(".quick-input-widget:visible .quick-input-message").innerText());
-  }
-
-  /** Press the key of a step's Back button. */
-  async back(): Promise<void> {
-    await this.#next("Control+Alt+Minus");
   }
 
   /**

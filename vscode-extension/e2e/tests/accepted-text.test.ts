@@ -87,8 +87,7 @@ describe("accepted text", () => {
       await until(() => counts(vs, id) === "2 1 0", "it is accepted again");
       await vs.editor("test_prices.py").click();
       await vs.waitForText("import pytest");
-      await vs.palette(">View: Close Editor");
-      await vs.pick("View: Close Editor", ">View: Close Editor");
+      await vs.closeEditor();
       await vs.dialog().waitFor();
       await vs.shot("2 closing");
       await vs.dialogAction("Don't Save");

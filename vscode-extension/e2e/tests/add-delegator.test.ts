@@ -1,41 +1,43 @@
-/** Add Delegator, by keyboard. */
+/** The Delegators page: add, edit, test, by keyboard. */
 import assert from "node:assert/strict";
 import fs from "node:fs";
-import http from "node:http";
-import type { AddressInfo } from "node:net";
 import path from "node:path";
 import { until } from "../driver/environment.ts";
 import { inCode } from "../driver/test.ts";
 
-describe("Add Delegator", () => {
+describe("Delegators page", () => {
   it(
     "adds an agent on this machine, by keyboard @smoke",
     inCode({ delegators: ["careful"] }, async (vs) => {
       await vs.openContainer();
       await vs.waitForRow("Delegators", "careful");
       await vs.command("Understudy: Add Delegator");
-      await vs.step("Add Delegator");
-      await vs.quickRows().filter({ hasText: "Claude Code" }).first().waitFor();
-      await vs.shot("1 source");
-      await vs.pick("Claude Code");
-      await vs.quickRows().filter({ hasText: "Default model of the tool" }).first().waitFor();
-      await vs.shot("2 model");
-      await vs.back();
-      await vs.quickRows().filter({ hasText: "Claude Code" }).first().waitFor();
-      await vs.pick("Claude Code");
-      await vs.pick("claude-opus-4-6");
-      await vs.quickRows().filter({ hasText: "Continue" }).first().waitFor();
-      await vs.shot("3 options");
-      await vs.pick("Continue");
-      await vs.quickInput().fill("careful");
-      await until(async () => (await vs.quickMessage()).includes("already exists"), "a name that is taken is refused");
-      await vs.shot("4 name taken");
-      await vs.answer("thorough");
-      await vs.shot("5 scope");
-      await vs.accept();
+      const page = vs.webview();
+      const search = page.getByRole("searchbox");
+      await page.getByRole("button", { name: "Add: Claude Code" }).waitFor();
+      await until(
+        async () => search.evaluate((one) => one === one.ownerDocument.activeElement),
+        "the search has the focus",
+      );
+      await vs.shot("1 found");
+      await vs.page.keyboard.type("local");
+      await page.getByText("Ollama").first().waitFor();
+      await vs.shot("2 search");
+      await search.fill("claude");
+      await page.getByRole("button", { name: "Add: Claude Code" }).press("Enter");
+      await page.getByLabel("Model", { exact: true }).fill("claude-opus-4-6");
+      const name = page.getByLabel("Name", { exact: true });
+      await name.fill("careful");
+      await name.press("Enter");
+      await page.getByRole("alert").filter({ hasText: "already exists" }).waitFor();
+      await vs.shot("3 name taken");
+      await name.fill("thorough");
+      await page.getByText("Options", { exact: true }).press("Enter");
+      await vs.shot("4 options");
+      await name.press("Enter");
+      await page.getByText("thorough saved.").waitFor();
       await vs.waitForRow("Delegators", "thorough");
-      await vs.notification("thorough").waitFor();
-      await vs.shot("6 saved");
+      await vs.shot("5 saved");
       const made = vs.world
         .understudy("delegators", "list")
         .delegators.find((one: any) => one.delegator.name === "thorough");
@@ -59,67 +61,57 @@ describe("Add Delegator", () => {
       await vs.openContainer();
       await vs.waitForRow("Delegators", "ghostwriter");
       await vs.command("Understudy: Add Delegator");
-      await vs.quickRows().filter({ hasText: "Install Claude Code" }).first().waitFor();
-      await vs.shot("1 agents to install");
-      await vs.pick("Install Crush", "Install Crush");
-      await vs.step("Install Crush");
-      await vs.shot("2 how to install it");
+      const page = vs.webview();
+      await page.getByText("Install Crush").press("Enter");
+      await vs.shot("1 how to install it");
       assert.ok(!fs.existsSync(installed), "nothing runs before the user chooses it");
-      await vs.pick("Check Again");
-      await until(
-        async () => (await vs.quickInput().getAttribute("placeholder"))?.includes("was not found") ?? false,
-        "it is not there yet",
-      );
-      await vs.pick("Run in Terminal");
+      const row = page.getByRole("listitem").filter({ hasText: "Install Crush" });
+      await row.getByRole("button", { name: "Run in Terminal" }).press("Enter");
       await until(() => fs.existsSync(installed), "the command runs in a terminal");
-      await vs.step("Install Crush");
-      await vs.shot("3 in the terminal");
-      await vs.pick("Check Again");
-      await until(async () => (await vs.quickInput().inputValue()).includes("crush run"), "the command is offered");
-      await vs.shot("4 its command");
-      await vs.escape();
+      await row.getByRole("button", { name: "Check Again" }).press("Enter");
+      await page.getByRole("button", { name: "Add: Crush" }).press("Enter");
+      const command = page.getByLabel(/^Command/u);
+      assert.match(await command.inputValue(), /crush run/);
+      await page.getByText("{prompt}", { exact: true }).waitFor();
+      await vs.shot("2 its command");
     }),
   );
 
   it(
-    "adds a model server, tests the model before saving it, and goes back when the test fails",
+    "adds a model server, shows why a test failed, and saves only what works",
     inCode({}, async (vs) => {
       const address = await vs.world.modelServer();
       await vs.openContainer();
       await vs.waitForRow("Delegators", "ghostwriter");
       await vs.command("Understudy: Add Delegator");
-      await vs.pick("Add Model Server");
-      await vs.pick("Another server");
-      await vs.quickInput().fill("127.0.0.1:1/v1");
-      await until(async () => /begin with|such as/.test(await vs.quickMessage()), "an invalid URL is refused");
-      await vs.answer(address);
-      await vs.answer("scripted");
-      await vs.step("API Key");
+      const page = vs.webview();
+      await page.getByRole("button", { name: "Add: Another server" }).press("Enter");
+      const url = page.getByLabel(/^Base URL/u);
+      await url.fill("127.0.0.1:1/v1");
+      await url.press("Enter");
+      await page
+        .getByRole("alert")
+        .filter({ hasText: /such as|begin with/u })
+        .waitFor();
+      await url.fill(address);
+      await page.getByLabel("Name", { exact: true }).fill("scripted");
+      await url.press("Enter");
+      await vs.step("API Key for scripted");
+      await vs.shot("1 key");
       await vs.escape(); // no key
-      await vs.step("Add Delegator");
-      await vs.quickRows().first().waitFor();
-      await vs.shot("1 models");
-      await vs.pick("401", "401");
-      await vs.pick("Continue");
-      await vs.answer("refused");
-      await vs.pick("You");
-      await vs.dialog().waitFor();
-      await vs.shot("2 does not work");
-      assert.match(await vs.dialog().innerText(), /refused does not work/);
+      await page.getByLabel("Models of scripted").selectOption("401");
+      await vs.shot("2 models");
+      await page.getByRole("button", { name: "Test and Save" }).press("Enter");
+      await page.getByRole("button", { name: "Save Anyway" }).waitFor();
+      await vs.shot("3 does not work");
       const saved = (): string[] =>
         vs.world.understudy("delegators", "list").delegators.map((one: any) => one.delegator.name);
-      assert.ok(!saved().includes("refused"), "what does not work is not saved");
-      await vs.dialogAction("Edit");
-      await vs.step("Add Delegator");
-      await vs.escape();
-      await vs.notification("no delegator uses it").waitFor();
-      await vs.shot("3 the server stays");
-      await vs.notificationAction("no delegator uses it", "Remove Server");
-      await until(
-        () =>
-          vs.world.understudy("servers", "list").modelServers.every((one: any) => one.modelServer.name !== "scripted"),
-        "the server is gone",
-      );
+      assert.deepEqual(saved(), ["ghostwriter"], "what does not work is not saved");
+      await page.getByLabel("Models of scripted").selectOption("good");
+      await page.getByRole("button", { name: "Test and Save" }).press("Enter");
+      await page.getByText("scripted-good saved.").waitFor();
+      await vs.shot("4 saved");
+      assert.ok(saved().includes("scripted-good"));
     }),
   );
 
@@ -135,71 +127,42 @@ describe("Add Delegator", () => {
       await vs.openContainer();
       await vs.waitForRow("Delegators", "ghostwriter");
       await vs.command("Understudy: Add Delegator");
-      await vs.pick("Ghostwriter");
-      await vs.pick("Default model of the tool");
-      await vs.pick("Continue");
-      await vs.answer("shared");
-      await vs.step("Add Delegator");
-      await until(async () => (await vs.quickRows().count()) === 3, "there are three places");
+      const page = vs.webview();
+      await page.getByRole("button", { name: "Add: Ghostwriter" }).press("Enter");
+      const name = page.getByLabel("Name", { exact: true });
+      await name.fill("shared");
+      await page.getByLabel("Save for").selectOption({ label: "other" });
       await vs.shot("places");
-      await vs.pick("other");
+      await name.press("Enter");
       await vs.waitForRow("Delegators", "shared");
       assert.ok(fs.existsSync(path.join(other, ".understudy", "delegators", "shared.toml")));
-      await vs.shot("saved");
     }),
   );
 
   it(
-    "keeps the row that has the focus while servers answer, and changes nothing when the user only presses Enter",
+    "edits with everything filled in, changes nothing when it is saved unchanged, and removes a permission rule",
     inCode({ claude: true }, async (vs) => {
       const address = await vs.world.modelServer();
       vs.world.understudy("servers", "add", "scripted", "--kind", "custom", "--url", address);
       vs.world.understudy("delegators", "add", "cheap", "--server", "scripted", "--model", "good");
-      // Answers when the test says so.
-      const waiting: http.ServerResponse[] = [];
-      const slow = http.createServer((_, response) => void waiting.push(response)).listen(0, "127.0.0.1");
-      await new Promise((resolve) => slow.once("listening", resolve));
-      const late = `http://127.0.0.1:${(slow.address() as AddressInfo).port}/v1`;
-      const servers = path.join(vs.world.configuration, "model-servers");
-      const text = fs.readFileSync(path.join(servers, "scripted.toml"), "utf8");
-      fs.writeFileSync(path.join(servers, "late.toml"), text.replace('"scripted"', '"late"').replace(address, late));
-      try {
-        await vs.openContainer();
-        await vs.waitForRow("Delegators", "cheap");
-        await vs.command("Understudy: Add Delegator");
-        await until(() => waiting.length > 0, "a server is asked");
-        await until(() => vs.quickIsBusy(), "the quick pick says that it still loads");
-        for (let times = 0; times < 3; times += 1) await vs.quickInput().press("ArrowDown");
-        const focused = await vs.focusedQuickRow();
-        assert.doesNotMatch(focused, /Claude Code/);
-        await vs.shot("1 moved");
-        await until(async () => {
-          for (const response of waiting.splice(0)) response.writeHead(500).end("not now");
-          return !(await vs.quickIsBusy());
-        }, "the server has answered");
-        assert.equal(await vs.focusedQuickRow(), focused);
-        await vs.shot("2 answered");
-        await vs.escape();
-      } finally {
-        for (const response of waiting) response.destroy();
-        slow.close();
-      }
-
+      await vs.openContainer();
+      await vs.waitForRow("Delegators", "cheap");
       const file = path.join(vs.world.configuration, "delegators", "cheap.toml");
       const before = fs.readFileSync(file);
       await vs.rowAction("Delegators", "cheap", "Edit Delegator");
-      await vs.step("Edit Delegator cheap");
-      await until(async () => (await vs.focusedQuickRow()).includes(address), "the current model server has the focus");
-      await vs.shot("3 edit");
-      await vs.accept();
-      assert.match(await vs.focusedQuickRow(), /^good/);
-      await vs.accept();
-      assert.match(await vs.focusedQuickRow(), /Continue/);
-      await vs.accept();
-      await vs.accept(); // the name
-      await vs.notification("cheap is unchanged").waitFor();
-      await vs.shot("4 unchanged");
+      const page = vs.webview();
+      await page.getByText("Edit Delegator cheap").waitFor();
+      assert.equal(await page.getByLabel("Model", { exact: true }).inputValue(), "good");
+      await page.getByRole("option", { name: /^good/u }).waitFor({ state: "attached" });
+      await vs.shot("1 edit");
+      await page.getByLabel("Name", { exact: true }).press("Enter");
+      await page.getByText("cheap saved.").waitFor();
       assert.deepEqual(fs.readFileSync(file), before);
+      await page.getByRole("button", { name: "Test: cheap" }).press("Enter");
+      await page.getByText(/^Answered/u).waitFor();
+      await vs.shot("2 tested");
+      await vs.reload();
+      await vs.webview().getByRole("searchbox").waitFor(); // the tab is restored
     }),
   );
 });

@@ -16,22 +16,18 @@ describe("the full workflow", () => {
 
       // A delegator, by keyboard.
       await vs.command("Understudy: Add Delegator");
-      await vs.step("Add Delegator");
-      await vs.pick("Claude Code");
-      await vs.pick("claude-opus-4-6");
-      await vs.pick("Continue");
-      await vs.answer("thorough");
-      await vs.shot("02 scope");
-      await vs.accept();
+      const added = vs.webview();
+      await added.getByRole("button", { name: "Add: Claude Code" }).press("Enter");
+      await added.getByLabel("Model", { exact: true }).fill("claude-opus-4-6");
+      const name = added.getByLabel("Name", { exact: true });
+      await name.fill("thorough");
+      await vs.shot("02 form");
+      await name.press("Enter");
+      await added.getByText("thorough saved.").waitFor();
       await vs.waitForRow("Delegators", "thorough");
-      await vs.notification(/thorough saved/).waitFor();
       await vs.shot("03 added");
-      await until(
-        async () => (await vs.notifications()).every((text) => text.includes("thorough saved")),
-        "one message, about what was done",
-      );
       await until(async () => (await vs.selectedRow("Delegators")).includes("thorough"), "the new one is selected");
-      await vs.clearNotifications();
+      await vs.closeEditor();
 
       // Tests for a file with a function that is not saved.
       await vs.editor("prices.py").click();

@@ -21,9 +21,9 @@ describe("pictures", () => {
         await vs.openContainer();
         await vs.waitForRow("Delegators", "careful");
         await vs.command("Understudy: Add Delegator");
-        await vs.quickRows().filter({ hasText: "Claude Code" }).first().waitFor();
+        await vs.webview().getByRole("button", { name: "Add: Claude Code" }).waitFor();
         await vs.shot("add-delegator");
-        await vs.escape();
+        await vs.closeEditor();
 
         await vs.editorMenu();
         await vs.shot("delegate");

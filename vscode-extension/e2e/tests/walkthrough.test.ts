@@ -77,8 +77,8 @@ describe("the walkthrough", () => {
       await vs.shot("1 ready");
 
       await press(1);
-      await vs.step("Add Delegator");
-      await vs.escape();
+      await vs.webview().getByRole("searchbox").waitFor();
+      await vs.closeEditor();
       vs.world.add("slow");
       await until(async () => (await ticked()).includes(1), "there is a delegator");
 

@@ -2,8 +2,11 @@
 
 import { randomBytes } from "node:crypto";
 
-/** The page contains its script and style. It can load nothing else, and cannot turn text into HTML or scripts. */
-export function pageHtml(script: string, style: string, language: string): string {
+/**
+ * The page contains its script and style. It can load nothing else, and cannot turn text into HTML or scripts.
+ * `templates`: the Trusted Types policy of a library that turns the constant templates in the script into HTML.
+ */
+export function pageHtml(script: string, style: string, language: string, templates = "'none'"): string {
   const nonce = randomBytes(18).toString("base64url");
   const policy = [
     "default-src 'none'",
@@ -12,7 +15,7 @@ export function pageHtml(script: string, style: string, language: string): strin
     "base-uri 'none'",
     "form-action 'none'",
     "require-trusted-types-for 'script'",
-    "trusted-types 'none'",
+    `trusted-types ${templates}`,
   ].join("; ");
   return `<!DOCTYPE html>
 <html lang="${language.replaceAll(/[^\w-]/g, "")}">

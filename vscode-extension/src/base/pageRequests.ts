@@ -4,8 +4,14 @@ import { t } from "./l10n.ts";
 
 /** The answer to a request. */
 export type PageAnswer =
-  | { readonly id: number; readonly result: unknown }
-  | { readonly id: number; readonly error: { readonly message: string; readonly hint?: string | undefined } };
+  { readonly id: number; readonly result: unknown } | { readonly id: number; readonly error: PageError };
+
+export interface PageError {
+  readonly message: string;
+  readonly hint?: string | undefined;
+  /** Title of a button that repairs the cause. */
+  readonly repair?: string | undefined;
+}
 
 export class PageRequests {
   readonly #open = new Map<number, (answer: PageAnswer) => void>();
@@ -30,7 +36,10 @@ export class PageRequests {
       this.#open.set(id, (answer) => {
         clearTimeout(timer);
         if ("result" in answer) resolve(answer.result);
-        else reject(new Error([answer.error.message, answer.error.hint].filter(Boolean).join(" ")));
+        else
+          reject(
+            new Error([answer.error.message, answer.error.hint].filter(Boolean).join(" "), { cause: answer.error }),
+          );
       });
       this.#send({ id, method, params });
     });

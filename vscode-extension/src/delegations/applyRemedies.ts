@@ -10,7 +10,7 @@ import { DisposableStore } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
 import { delegatorRow } from "../delegators/delegatorTree.ts";
 import { installAgent } from "../delegators/installAgent.ts";
-import { setKey } from "../delegators/modelServers.ts";
+import { enterKey } from "../delegators/delegatorsPanel.ts";
 import type { Delegation, Remedy } from "../protocol.ts";
 import { delegationIdOf } from "../state/delegationUris.ts";
 import { remedyOf, remedyTitle } from "../state/remedies.ts";
@@ -41,7 +41,7 @@ export function registerRemedies({ host, sidecar, store }: App): DisposableStore
         return tool !== undefined && (await installAgent({ requester: sidecar, windows, environment }, tool, first)) !== undefined; // prettier-ignore
       }
       case "set_key":
-        return setKey({ ...host, requester: sidecar }, name, folder ? { workspace: uriOf(folder) } : {});
+        return enterKey(windows, sidecar, name, folder ? { workspace: uriOf(folder) } : {});
       case "choose_model": {
         const model = (): string | undefined => store.delegator(name)?.delegator.model;
         const before = model();

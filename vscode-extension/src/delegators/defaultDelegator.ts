@@ -4,6 +4,7 @@ import { t } from "../base/l10n.ts";
 import type { Folder, Host } from "../host/host.ts";
 import type { DelegatorEntry } from "../protocol.ts";
 import type { Requester } from "../sidecar/connection.ts";
+import { defaultsOf, EVERYTHING } from "../state/delegatorDraft.ts";
 import type { Store } from "../state/store.ts";
 import { scopeQuestion, USER_SCOPE } from "../state/saveScope.ts";
 
@@ -14,9 +15,6 @@ export interface DefaultDelegatorDeps {
   /** Folders to save in: empty in an untrusted window. */
   readonly folders: () => readonly Folder[];
 }
-
-/** The ID of the default for recipes that have none of their own; no recipe has this name. */
-const EVERYTHING = "";
 
 /**
  * Ask for the recipes and where to save, and set what changed. `also`: a recipe that is selected, too. Returns whether
@@ -29,10 +27,9 @@ export async function chooseDefaults(
 ): Promise<boolean | undefined> {
   const { name } = entry.delegator;
   const title = t("Use {0} by Default For", entry.delegator.displayName ?? name);
-  const before = new Set([...(entry.isDefault ? [EVERYTHING] : []), ...(entry.defaultFor ?? [])]);
+  const before = new Set(defaultsOf(entry));
   const owner = (recipe: string): string | undefined =>
-    store.delegators.find((one) => (recipe === EVERYTHING ? one.isDefault : one.defaultFor?.includes(recipe)))
-      ?.delegator.name;
+    store.delegators.find((one) => defaultsOf(one).includes(recipe))?.delegator.name;
   const item = (
     id: string,
     label: string,

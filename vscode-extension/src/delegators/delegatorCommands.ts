@@ -2,13 +2,11 @@
 
 import { DisposableStore } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
-import { toErrorInfo, type Requester } from "../sidecar/connection.ts";
+import { toErrorInfo, type Requester, type Subscriber } from "../sidecar/connection.ts";
 import { chooseDefaults } from "./defaultDelegator.ts";
-import { addDelegator, testDelegator } from "./addDelegator.ts";
-import { suggestName } from "./addDelegatorSteps.ts";
-import { type AddDelegatorDeps } from "./addDelegatorSteps.ts";
-import { manageModelServers, setKey } from "./modelServers.ts";
-import type { Host, Tree } from "../host/host.ts";
+import { DelegatorsPanel, enterKey } from "./delegatorsPanel.ts";
+import type { Folder, Host, Tree } from "../host/host.ts";
+import { suggestName } from "../state/delegatorDraft.ts";
 import { needEngine } from "../state/engineNeeded.ts";
 import { folderOf } from "../state/workspaceFolders.ts";
 import type { Store } from "../state/store.ts";
@@ -19,27 +17,19 @@ import { DELEGATORS_VIEW, delegatorName, delegatorRow } from "./delegatorTree.ts
 export interface DelegatorCommandDeps {
   readonly host: Pick<Host, "windows" | "documents" | "commands" | "workspace" | "environment" | "output">;
   readonly requester: Requester;
+  readonly subscriber: Subscriber;
   readonly store: Store;
-  readonly tree: Pick<Tree, "reveal" | "selection">;
+  readonly tree: Pick<Tree, "reveal" | "selection" | "visible">;
 }
 
 export function registerDelegatorCommands(deps: DelegatorCommandDeps): DisposableStore {
   const { host, requester, store, tree } = deps;
   const disposables = new DisposableStore();
-  const addDeps: AddDelegatorDeps = {
-    requester,
-    windows: host.windows,
-    names: () => new Set(store.delegators.map(({ delegator }) => delegator.name)),
-    folders: () => (host.workspace.trusted ? host.workspace.folders : []),
-    homePath: host.environment.homePath,
-    output: host.output,
-    tested: (entry, failure) => store.noteTest(entry, failure),
-    environment: host.environment,
-    commands: host.commands,
-  };
+  /** Folders to save in: empty in an untrusted window. */
+  const folders = (): readonly Folder[] => (host.workspace.trusted ? host.workspace.folders : []);
   /** The folder that the entry belongs to. */
   const seen = (entry: DelegatorEntry): { workspace?: string } => {
-    const folder = folderOf(entry.location?.uri, addDeps.folders());
+    const folder = folderOf(entry.location?.uri, folders());
     return folder === undefined ? {} : { workspace: folder.uri };
   };
 
@@ -59,6 +49,18 @@ export function registerDelegatorCommands(deps: DelegatorCommandDeps): Disposabl
     await tree.reveal(delegatorRow(name), { focus: true });
   };
 
+  /** The focus stays on the page. */
+  const saved = async (name: string): Promise<void> => {
+    await store.refresh(["delegators", "modelServers"]);
+    store.flush();
+    if (tree.visible) await tree.reveal(delegatorRow(name));
+  };
+  const tested = (name: string, failure: string | undefined): void => {
+    const entry = store.delegator(name);
+    if (entry) store.noteTest(entry, failure);
+  };
+  const panel = disposables.add(new DelegatorsPanel({ host, requester, subscriber: deps.subscriber, saved, tested }));
+
   const openFile = async (entry: DelegatorEntry): Promise<void> => {
     if (!entry.location) {
       await host.windows.message("info", t("{0} is built in and has no file.", shortName(entry)));
@@ -69,7 +71,7 @@ export function registerDelegatorCommands(deps: DelegatorCommandDeps): Disposabl
   };
 
   const duplicate = async (entry: DelegatorEntry): Promise<void> => {
-    const names = addDeps.names();
+    const names = new Set(store.delegators.map(({ delegator }) => delegator.name));
     const copy = { ...entry.delegator, name: suggestName({ name: "", tool: entry.delegator.name }, names) };
     const made = await requester.request("understudy/delegators/create", {
       delegator: copy,
@@ -80,19 +82,14 @@ export function registerDelegatorCommands(deps: DelegatorCommandDeps): Disposabl
   };
 
   disposables.add(
-    host.commands.register("understudy.delegators.add", async () => {
-      const made = await addDelegator(addDeps);
-      if (made) await select(made.delegator.name);
-      return made?.delegator.name; // Delegate uses the result
-    }),
+    host.commands.register("understudy.delegators.add", () => panel.add()), // Delegate uses the result
   );
   disposables.add(
     host.commands.register(
       "understudy.delegators.edit",
       withEntry(async (entry) => {
         if (entry.editable) {
-          const changed = await addDelegator(addDeps, entry);
-          if (changed) await select(changed.delegator.name);
+          panel.show({ show: "edit", name: entry.delegator.name });
         } else if (entry.location) {
           await openFile(entry); // written by hand: only the user changes it
         } else {
@@ -110,7 +107,7 @@ export function registerDelegatorCommands(deps: DelegatorCommandDeps): Disposabl
       if (!entry) return undefined;
       const { windows } = host;
       const also = typeof recipe === "string" ? recipe : undefined;
-      const chosen = await chooseDefaults({ requester, windows, store, folders: addDeps.folders }, entry, also);
+      const chosen = await chooseDefaults({ requester, windows, store, folders }, entry, also);
       if (chosen !== undefined) await store.refresh(["delegators"]);
       return chosen ? name : undefined; // Delegate uses the result
     }),
@@ -142,11 +139,9 @@ export function registerDelegatorCommands(deps: DelegatorCommandDeps): Disposabl
   disposables.add(
     host.commands.register(
       "understudy.delegators.test",
-      withEntry(async (entry) => {
-        if ((await testDelegator(addDeps, entry)) === "change") {
-          await host.commands.run("understudy.delegators.edit", delegatorRow(entry.delegator.name));
-        }
-        await store.refresh(["delegators", "modelServers"]);
+      withEntry((entry) => {
+        panel.show({ show: "test", name: entry.delegator.name });
+        return Promise.resolve();
       }),
     ),
   );
@@ -161,7 +156,8 @@ export function registerDelegatorCommands(deps: DelegatorCommandDeps): Disposabl
             await host.windows.message("info", text);
             return;
           }
-          if (await setKey(addDeps, server, seen(entry))) await testDelegator(addDeps, entry);
+          if (!(await enterKey(host.windows, requester, server, seen(entry)))) return;
+          panel.show({ show: "test", name: entry.delegator.name });
         },
         (entry) => Boolean(entry.delegator.modelServer),
       ),
@@ -173,13 +169,7 @@ export function registerDelegatorCommands(deps: DelegatorCommandDeps): Disposabl
       withEntry(openFile, (entry) => !!entry.location),
     ),
   );
-  disposables.add(
-    host.commands.register("understudy.modelServers.manage", async () => {
-      const folder = () => addDeps.folders()[0]?.uri;
-      await manageModelServers({ ...addDeps, folder, show: (uri) => host.documents.show(uri) });
-      await store.refresh(["delegators", "modelServers"]);
-    }),
-  );
+  disposables.add(host.commands.register("understudy.modelServers.manage", () => panel.show({ show: "servers" })));
   disposables.add(
     host.commands.register("understudy.delegators.refresh", async () => {
       await requester.request("understudy/tools/list", { refresh: true });

@@ -9,7 +9,7 @@ export function registerDelegators({ host, sidecar, store }: App): Disposable {
   const disposables = new DisposableStore();
   const rows = disposables.add(new DelegatorTree(store));
   const tree = disposables.add(host.windows.tree(DELEGATORS_VIEW, rows));
-  disposables.add(registerDelegatorCommands({ host, requester: sidecar, store, tree }));
+  disposables.add(registerDelegatorCommands({ host, requester: sidecar, subscriber: sidecar, store, tree }));
   disposables.add(
     store.onDidChange((change) => {
       if (!change.delegators && !change.delegationList) return;
