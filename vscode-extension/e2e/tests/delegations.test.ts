@@ -7,6 +7,21 @@ import type { Workbench } from "../driver/workbench.ts";
 
 const VIEW = "Delegations";
 
+/** Two agents that agree on one file and differ in another. */
+const RIVALS = {
+  ...scenario({ write: "same.txt", text: "the same\n" }, { write: "notes.txt", text: "first\n" }),
+  "rival.json": (
+    scenario({ write: "same.txt", text: "the same\n" }, { write: "notes.txt", text: "second\n" }) as Record<
+      string,
+      string
+    >
+  )["scenario.json"] as string,
+};
+const rival = (name: string): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(scripted(name)).map(([file, text]) => [file, text.replace("scenario.json", "rival.json")]),
+  );
+
 async function finished(vs: Workbench, many = 1): Promise<any[]> {
   return until(() => {
     const all = vs.world.delegations();
@@ -52,6 +67,37 @@ describe("delegations in the editor", () => {
       assert.match(await vs.editorText(), /Verified: a required check passed/);
       await until(async () => !/def discounted/.test(await vs.editorText()), "what tools said is folded");
       await vs.shot("8 text");
+    }),
+  );
+
+  it(
+    "tries the same with another delegator, compares the results, and accepts from either",
+    inCode({ configuration: { ...scripted("one"), ...rival("two") }, files: RIVALS }, async (vs) => {
+      vs.world.understudy("start", "implement", "--task", "Write notes", "--delegator", "one", "--detach");
+      await openContainer(vs);
+      await finished(vs);
+      await vs.waitForRow(VIEW, "To Review");
+      await vs.rowMenu(VIEW, "Write notes", "Also Try With…");
+      await vs.quickRows().filter({ hasText: "two" }).first().waitFor();
+      await vs.shot("1 also try");
+      await vs.quickRows().filter({ hasText: "two" }).first().click();
+      await vs.accept(true);
+      await finished(vs, 2);
+      await vs.command("Understudy: Compare Results…");
+      const page = vs.webview();
+      await page.getByRole("columnheader", { name: "two" }).waitFor();
+      await vs.clearNotifications();
+      await vs.shotInThemes("2 compare");
+      await page.getByRole("button", { name: "Accept the change of one, two" }).press("Enter");
+      await page.getByText("accepted", { exact: true }).waitFor();
+      assert.equal(vs.world.read("same.txt"), "the same\n");
+      await page.getByRole("button", { name: "Accept the change of two", exact: true }).press("Enter");
+      await until(() => vs.world.read("notes.txt") === "second\n", "the other column's is accepted");
+      await page.getByText("Conflicts with what you accepted from two.").waitFor();
+      await vs.clearNotifications();
+      await vs.shot("3 accepted");
+      await page.getByRole("button", { name: "Open this change of one in the review" }).press("Enter");
+      await vs.waitForRow("Review", "notes.txt");
     }),
   );
 

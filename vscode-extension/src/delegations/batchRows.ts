@@ -63,7 +63,18 @@ export function batchRow(groupId: string, members: readonly Delegation[]): TreeR
     description: facts.join(" · "),
     icon: { id: live.length > 0 ? "run-all" : "checklist" },
     children: live.length > 0 || toReview > 0 ? "expanded" : "collapsed",
-    context: ["batch", ...(live.length > 0 ? ["running"] : []), ...(toReview > 0 ? ["review"] : [])].join(" "),
+    context: [
+      "batch",
+      ...(live.length > 0 ? ["running"] : []),
+      ...(toReview > 0 ? ["review"] : []),
+      ...(isComparable(members) ? ["comparable"] : []),
+    ].join(" "),
     spoken: [label, ...facts].join(", "),
   };
+}
+
+/** Whether two of them have results of the same request. */
+export function isComparable(members: readonly Delegation[]): boolean {
+  const titles = members.flatMap(({ title, result }) => (result && result.files.length > 0 ? [title] : []));
+  return new Set(titles).size < titles.length;
 }

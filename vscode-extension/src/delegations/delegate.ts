@@ -17,6 +17,7 @@ import type { LaunchOverride, PreviewResult, Range, Recipe, StartParams, TextPar
 import { agentOf, overrideOf, overrideSummary, type OverrideValues } from "../state/launchOverride.ts";
 import { readFacts, type DelegatorFacts } from "../state/overrideRequests.ts";
 import { changeOptions, optionsOf } from "./changeOptions.ts";
+import { pickDelegators, startComparison } from "./compareDelegators.ts";
 import { runSteps, type StepPosition, type StepResult } from "../base/wizard.ts";
 import { previewText, textRequestOf } from "./textRequests.ts";
 import {
@@ -70,6 +71,7 @@ export interface DelegateOptions {
 const OPTIONS = "options";
 /** The folders that the user works in without what their tests lack. */
 const WITHOUT_KEY = "delegate.without";
+const SEVERAL = "several";
 const SEVERITIES = { error: 1, warning: 2, information: 3, hint: 4 } as const;
 
 const CHOOSE_FILES = "files:choose";
@@ -82,6 +84,8 @@ interface DelegateDraft {
   readonly target?: string;
   readonly delegator?: string;
   readonly override?: DraftOverride;
+  /** Delegators that all get the request, to compare their results. */
+  readonly rivals?: readonly string[];
 }
 
 /** What the user has changed of a delegator, for this delegation. */
@@ -204,7 +208,10 @@ export async function delegate(deps: DelegateDeps, given: Subject, options: Dele
       return questions + Number(recipe?.returns === "file") + Number(recipe !== undefined && asksFiles(recipe)) + 1;
     },
   );
-  if (done?.recipe) await startFiles(deps, startParams(deps, of(done), done.recipe, done));
+  if (!done?.recipe) return;
+  const params = startParams(deps, of(done), done.recipe, done);
+  if (!done.rivals) await startFiles(deps, params);
+  else for (const id of await startComparison(deps.requester, params, done.rivals)) await deps.started(id);
 }
 
 /**
@@ -433,6 +440,11 @@ async function previewStep(
     return [{ id: OPTIONS, label: t("Change Options for This Delegation…"), icon: "settings", ...description }];
   };
   const another: PickItem = { id: "another", label: t("Choose Another Delegator…"), icon: "person" };
+  const ready = deps.store.delegators.filter((entry) => entry.state.ready);
+  const several: readonly PickItem[] =
+    recipe.returns === "tree" && ready.length > 1
+      ? [{ id: SEVERAL, label: t("Compare Several Delegators…"), icon: "split-horizontal" }]
+      : [];
   const outcome = await host.windows.pick({
     title: titleOf(state, subject),
     ...place,
@@ -444,7 +456,8 @@ async function previewStep(
         .then(async ({ preview: answer, asks }) => {
           preview = answer;
           const named = state.delegator !== undefined;
-          const items = (): PickItem[] => previewItems(answer, asks, [...changing(), another], named, override?.reason);
+          const items = (): PickItem[] =>
+            previewItems(answer, asks, [...changing(), another, ...several], named, override?.reason);
           show({ items: items() });
           // Reading the tools may take a moment: the user can delegate meanwhile.
           facts = await readFacts(deps, answer.explain.delegator, params.workspace ?? undefined).catch(() => undefined);
@@ -473,6 +486,11 @@ async function previewStep(
   if (outcome.kind !== "picked") return { kind: outcome.kind === "back" ? "back" : "cancelled" };
   const [chosen = ""] = outcome.ids;
   if (chosen === "go") return { kind: "next", state };
+  if (chosen === SEVERAL) {
+    const why = t("Each works on a copy of the same files. Compare the results afterwards.");
+    const rivals = await pickDelegators(host, titleOf(state, subject), ready, why);
+    return rivals.length === 0 ? { kind: "again", state } : { kind: "next", state: { ...state, rivals } };
+  }
   if (chosen === "show" && preview) await deps.showPrompt(preview.prompt, recipe);
   const who = chosen.startsWith(DELEGATOR_PREFIX) ? chosen.slice(DELEGATOR_PREFIX.length) : undefined;
   if (chosen === CHOOSE_DEFAULT) {

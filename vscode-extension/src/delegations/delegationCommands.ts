@@ -22,7 +22,9 @@ import { canBeStrengthened, isUntested } from "../state/mutationWording.ts";
 import { oneLine, shortenMiddle, timeOfDay } from "../state/formatting.ts";
 import type { Delegation, PermissionOption } from "../protocol.ts";
 import { delegationIdOf, transcriptUri } from "../state/delegationUris.ts";
-import { batchesOf, batchOf } from "./batchRows.ts";
+import { batchesOf, batchOf, isComparable } from "./batchRows.ts";
+import { addDelegatorFirst } from "./chooseDelegator.ts";
+import { pickDelegators } from "./compareDelegators.ts";
 import { statusLine, type DelegationTree, type Group } from "./delegationTree.ts";
 import { displayPath } from "../state/formatting.ts";
 import { carriedText, confirmStrengthening, followsInstructions } from "../state/instructions.ts";
@@ -191,6 +193,14 @@ export function registerDelegationCommands(deps: DelegationCommandDeps): Disposa
     const { id } = await requester.request("understudy/delegations/retry", { id: delegation.id, ...chosen });
     await notifications.started(id);
   });
+  on("alsoTry", t("Choose the delegation to try with other delegators, too"), isFinished, async (delegation) => {
+    for (const delegator of await pickOthers(deps, delegation)) {
+      const params = { id: delegation.id, delegator, compare: true };
+      const { id } = await requester.request("understudy/delegations/retry", params);
+      await notifications.started(id);
+    }
+    await store.read(delegation.id);
+  });
   onMany("discard", t("Choose the results to discard"), canDiscard, async (found) => {
     const discard = t("Discard");
     const titles = found.length > 1 ? [...found.map(({ title }) => `• ${oneLine(title, 100)}`), ""] : [];
@@ -270,11 +280,58 @@ export function registerDelegationCommands(deps: DelegationCommandDeps): Disposa
     }),
   );
   disposables.add(
+    host.commands.register("understudy.delegations.compare", async (row) => {
+      const group = batchOf(row) ?? (await pickComparable(deps));
+      if (group !== undefined) await host.commands.run("understudy.review.compare", group);
+    }),
+  );
+  disposables.add(
     host.commands.register("understudy.delegations.more", async (group) => {
       if (rows.more((group ?? "done") as Group)) await store.readMore();
     }),
   );
   return disposables;
+}
+
+/** Ask for delegators that have not worked on this yet. */
+async function pickOthers({ host, store }: DelegationCommandDeps, delegation: Delegation): Promise<readonly string[]> {
+  const { groupId } = delegation;
+  const tried = store.delegations.filter((one) => one.id === delegation.id || (groupId && one.groupId === groupId));
+  const others = store.delegators.filter(
+    ({ delegator, state }) => state.ready && tried.every((one) => one.delegator !== delegator.name),
+  );
+  if (others.length === 0) {
+    const add = t("Add Delegator…");
+    const text = t("Every delegator that is ready has worked on this.");
+    const answer = await host.windows.message("info", text, { buttons: [add] });
+    const added = answer === add ? await addDelegatorFirst({ host }) : undefined;
+    return added === undefined ? [] : [added];
+  }
+  const title = t("Also Try “{0}” with…", delegation.title);
+  return pickDelegators(host, title, others, t("Starts from the same files. Compare the results afterwards."));
+}
+
+/** Ask which results to compare; the only ones are meant without asking. */
+async function pickComparable({ host, store }: DelegationCommandDeps): Promise<string | undefined> {
+  const groups = [...batchesOf(store.delegations)].filter(([, members]) => isComparable(members));
+  if (groups.length === 0) {
+    await host.windows.message(
+      "info",
+      t("There are no results to compare. Choose “Also Try With…” in the menu of a delegation that has finished."),
+    );
+    return undefined;
+  }
+  if (groups.length === 1) return groups[0]?.[0];
+  const outcome = await host.windows.pick({
+    title: t("Compare Results"),
+    placeholder: t("Choose the results to compare"),
+    items: groups.map(([id, members]) => ({
+      id,
+      label: members[0]?.title ?? id,
+      description: members.map(({ delegator }) => delegator).join(", "),
+    })),
+  });
+  return outcome.kind === "picked" ? outcome.ids[0] : undefined;
 }
 
 /** What the agent's program printed in the last attempt, first of all its errors; undefined if it printed nothing. */

@@ -3,6 +3,7 @@
 import { setTranslator, translateWith } from "../base/l10n.ts";
 import { PageRequests, type PageAnswer } from "../base/pageRequests.ts";
 import type { PageClient, PageNotification } from "../state/pageClient.ts";
+import { ComparePage } from "./comparePage.ts";
 import { DelegatorForm } from "./delegatorForm.ts";
 import { DelegatorsPage } from "./delegatorsPage.ts";
 import { ServerForm } from "./serverForm.ts";
@@ -19,6 +20,7 @@ declare function acquireVsCodeApi(): {
 customElements.define("understudy-delegator-form", DelegatorForm);
 customElements.define("understudy-server-form", ServerForm);
 customElements.define("understudy-delegators", DelegatorsPage);
+customElements.define("understudy-compare", ComparePage);
 
 const vscode = acquireVsCodeApi();
 const requests = new PageRequests((message) => vscode.postMessage(message), ANSWER_MS);
@@ -45,7 +47,7 @@ async function fetchTarget(): Promise<void> {
 
 void client.request("page/start", {}).then((start) => {
   setTranslator(translateWith(start.translations));
-  const page = new DelegatorsPage();
+  const page = start.page === "compare" ? new ComparePage() : new DelegatorsPage();
   page.client = client;
   page.start = start;
   document.body.replaceChildren(page);

@@ -9,6 +9,7 @@ import { takesInstructions } from "../state/instructions.ts";
 import { isLive, isToReview } from "../state/wording.ts";
 import { canBeStrengthened, droppableTests, isUntested } from "../state/mutationWording.ts";
 import { registerSurvivorHints } from "./survivorHints.ts";
+import { comparePanel } from "./comparePanel.ts";
 import { registerReviewCommands } from "./reviewCommands.ts";
 import { LineComments } from "./lineComments.ts";
 import { OpenResults } from "./openResults.ts";
@@ -61,6 +62,19 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
         started.fire(id);
       },
       visited: () => place(),
+    }),
+  );
+  const compare = disposables.add(
+    comparePanel({
+      host,
+      requester: sidecar,
+      subscriber: sidecar,
+      decide: (id, decisions) => commands.decide(id, decisions),
+    }),
+  );
+  disposables.add(
+    host.commands.register("understudy.review.compare", (group) => {
+      if (typeof group === "string") compare.show({ show: "compare", name: group });
     }),
   );
   /** Whether the agent of the drawn review follows instructions. */

@@ -11,7 +11,7 @@ import type { Store } from "../state/store.ts";
 import { needEngine } from "../state/engineNeeded.ts";
 import { isToReview } from "../state/wording.ts";
 import { displayPath, oneLine } from "../state/formatting.ts";
-import type { Delegation, FileDiff, Range } from "../protocol.ts";
+import type { Decision, Delegation, FileDiff, Range } from "../protocol.ts";
 import { delegationIdOf } from "../state/delegationUris.ts";
 import { Conflicts } from "./conflicts.ts";
 import { Decisions, pendingCount } from "./decisions.ts";
@@ -64,6 +64,8 @@ export interface ReviewCommandDeps {
 export interface RegisteredReviewCommands extends Disposable {
   /** The file of the review that the commands in the title of the active editor apply to. */
   activeFile(): FileDiff | undefined;
+  /** Decide on hunks of any result, as its review does. */
+  decide(id: string, decisions: readonly Decision[]): Promise<void>;
 }
 
 export function registerReviewCommands(deps: ReviewCommandDeps): RegisteredReviewCommands {
@@ -105,7 +107,11 @@ export function registerReviewCommands(deps: ReviewCommandDeps): RegisteredRevie
   });
   add("export", () => commands.export());
   add("commit", (value) => commands.commit(value));
-  return { activeFile: () => commands.activeFile(), dispose: () => disposables.dispose() };
+  return {
+    activeFile: () => commands.activeFile(),
+    decide: (id, decisions) => commands.decide(id, decisions),
+    dispose: () => disposables.dispose(),
+  };
 }
 
 class ReviewCommands implements Disposable {
@@ -139,6 +145,10 @@ class ReviewCommands implements Disposable {
 
   dispose(): void {
     this.#conflicts.dispose();
+  }
+
+  async decide(id: string, decisions: readonly Decision[]): Promise<void> {
+    await this.#decisions.send(await this.#deps.openResults.result(id), decisions);
   }
 
   /** At the cursor. Only a binary file has none: then the one that was visited last, or the only one. */

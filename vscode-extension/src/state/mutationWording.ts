@@ -39,6 +39,15 @@ export function noticedShort({ killed, viable = 0 }: MutationResult): string | u
   return viable > 0 ? t("{0} of {1} small changes noticed", killed, viable) : undefined;
 }
 
+/** How many changed places have evidence; undefined if that is not known. */
+export function testedPlaces({
+  places = [],
+  reservations,
+}: Pick<Delegation, "places" | "reservations">): { readonly tested: number; readonly all: number } | undefined {
+  if (places.length === 0 || reservations.includes("checks_outdated")) return undefined;
+  return { tested: places.filter(({ evidence }) => SHOWN.has(evidence)).length, all: places.length };
+}
+
 /** How much of a result has evidence, as short text; nothing if that is not known. */
 export function testedText({
   places = [],
@@ -48,8 +57,8 @@ export function testedText({
   if (reservations.includes("checks_outdated")) return undefined;
   const ofNewTests = checks.flatMap(({ mutation }) => (mutation?.scope === "files" ? [mutation] : []));
   const [noticed] = ofNewTests.flatMap((mutation) => noticedShort(mutation) ?? []);
-  if (noticed !== undefined || places.length === 0) return noticed;
-  return t("{0} of {1} places tested", places.filter(({ evidence }) => SHOWN.has(evidence)).length, places.length);
+  const counts = noticed === undefined ? testedPlaces({ places, reservations }) : undefined;
+  return counts ? t("{0} of {1} places tested", counts.tested, counts.all) : noticed;
 }
 
 /** The changes that no test noticed. */

@@ -194,6 +194,7 @@ describe("delegate", () => {
       "rocket Delegate to claude | prompt of about 412 tokens | It is the default for this recipe.",
       "eye Show Full Prompt |  | ",
       "person Choose Another Delegator… |  | ",
+      "split-horizontal Compare Several Delegators… |  | ",
       "- 1 file attached |  | ",
       "file greeting/wrapping.py | file of about 203 tokens | ",
       "lock .env | not sent: its name is that of a file with secrets | ",
@@ -297,6 +298,25 @@ describe("delegate", () => {
     await host.commands.run("understudy.delegate");
     expect(host.shown.at(-1)?.items[0]?.detail).toBe("You chose this delegator.");
     expect(started(peer)).toEqual([{ recipe: "tests", files: [FILE], delegator: "local-coder" }]);
+    disposables.dispose();
+  });
+
+  it("starts several delegators on the same request, to compare them", async () => {
+    const { host, peer, disposables } = await app();
+    const { group, explanations } = result("understudy/groups/start", "groups-start.valid");
+    peer.answer("understudy/groups/start", { group, explanations });
+    host.answers.push({ pick: "tests" }, { enter: "" }, { pick: "several" }, { pick: ["ghostwriter", "local-coder"] });
+    await host.commands.run("understudy.delegate");
+    expect(peer.params("understudy/groups/start")).toMatchObject([
+      {
+        kind: "compare",
+        tasks: [
+          { recipe: "tests", files: [FILE], delegator: "ghostwriter" },
+          { recipe: "tests", files: [FILE], delegator: "local-coder" },
+        ],
+      },
+    ]);
+    expect(started(peer)).toEqual([]);
     disposables.dispose();
   });
 
@@ -664,6 +684,22 @@ describe("commands on a delegation", () => {
     ]);
     expect(peer.params("understudy/delegations/dismissRun")).toEqual([{ id: DONE.id }]);
     expect(peer.params("understudy/delegations/get").length).toBeGreaterThan(0);
+    disposables.dispose();
+  });
+
+  it("also try other delegators, which then are compared", async () => {
+    const { host, peer, disposables } = await app({ ...DONE, delegator: "ghostwriter" });
+    peer.answer("understudy/delegations/retry", { id: "20261121-020000-bbbbb" });
+    host.answers.push({ pick: ["local-coder"] }, { cancel: true });
+    await host.commands.run("understudy.delegations.alsoTry", row);
+    await host.commands.run("understudy.delegations.alsoTry", row);
+    expect(host.shown.at(-1)?.items.map(({ id }) => id)).not.toContain("ghostwriter");
+    expect(peer.params("understudy/delegations/retry")).toEqual([
+      { id: DONE.id, delegator: "local-coder", compare: true },
+    ]);
+    await host.commands.run("understudy.delegations.compare", "batch:20261121-004510-0q3q6");
+    expect(host.ran.at(-1)).toEqual({ id: "understudy.review.compare", values: ["20261121-004510-0q3q6"] });
+    expect(host.panels.at(-1)?.title).toBe("Compare Results");
     disposables.dispose();
   });
 
