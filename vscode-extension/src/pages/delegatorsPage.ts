@@ -140,7 +140,7 @@ export class DelegatorsPage extends PageElement {
     const state = mark === "ready" ? t("ready") : mark === "problem" ? t("not ready") : "";
     return html`<li data-row=${id}>
       <div class="head">
-        <span class="mark ${mark}" aria-hidden="true"></span>
+        <span class="mark is-${mark}" aria-hidden="true"></span>
         <strong>${title}</strong>
         <span class="spoken">${state}</span>
         <span class="facts">${facts.join(" · ")}</span>
@@ -331,9 +331,14 @@ export class DelegatorsPage extends PageElement {
   }
 
   #editServer(entry: ModelServerEntry): void {
-    const form = this.#serverForm((server) => (server === undefined ? this.#close() : this.#addFor(server)));
+    const { name } = entry.modelServer;
+    const form = this.#serverForm((server) => {
+      this.#close();
+      void this.#readServer(name); // it may be at another address now
+      if (server !== undefined) this.#addFor(server);
+    });
     form.entry = entry;
-    form.where = this.#whereOf(entry.modelServer.name);
+    form.where = this.#whereOf(name);
     this.#form = form;
     this.requestUpdate();
   }
