@@ -44,8 +44,8 @@ def main() -> None:
     places = {"base": folder, "platbase": folder, "installed_base": sys.base_prefix}
     packages = Path(sysconfig.get_path("purelib", "venv", vars=places))
     with ThreadPoolExecutor() as pool:
-        for done, _ in enumerate(pool.map(lambda line: unpack(line, packages), lines), start=1):
-            print(f"{done}/{len(lines)}", flush=True)
+        for count, _ in enumerate(pool.map(lambda line: unpack(line, packages), lines), start=1):
+            print(f"{count}/{len(lines)}", flush=True)
     program = home / "bin" / "understudy"
     program.write_text(_PROGRAM.format(python=shlex.quote(str(home / "bin" / "python"))), encoding="utf-8")
     program.chmod(0o755)

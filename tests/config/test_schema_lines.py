@@ -41,6 +41,7 @@ def write_one_of_each_kind(editor: Editor, scope: Scope) -> None:
     editor.create(CHECK, scope)
     editor.create(Delegator(name="cheap", route=Route(candidates=["agent"])), scope)
     editor.set_default("agent", None, scope)
+    editor.add_to_worktrees(scope, link=["node_modules"])
     editor.create_config(new_files.starter_config([CHECK], ["claude"], scope).encode(), scope)
     editor.create_tool("plain", scope)
     for name in ready_made():

@@ -109,7 +109,7 @@ def test_unittest_needs_no_pytest(tmp_path: Path) -> None:
 
 def test_javascript_tests_of_another_runner_need_a_check_of_the_users(tmp_path: Path) -> None:
     files = {"package.json": json.dumps({"scripts": {"test": "node --test"}}), "src/a.test.js": ""}
-    assert "understudy checks add" in detected(files, tmp_path).notes[0]
+    assert "names neither vitest nor jest" in detected(files, tmp_path).notes[0]
 
 
 @pytest.mark.parametrize("kind", ["vitest", "jest"])

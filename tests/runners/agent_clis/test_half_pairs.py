@@ -69,10 +69,10 @@ REMEDY = b'"remedy": {"kind": "install_packages", "commands": [["rm", "-r", "x"]
 def test_an_agent_does_not_say_what_a_button_does():
     note = b'{"type": "note", "level": "info", "text": "t", "hint": "h", ' + REMEDY + b"}"
     end = b'{"type": "result", "ok": false, "error": {"kind": "tool_missing", "message": "m", ' + REMEDY + b"}}"
-    for lines in (EventLines(), EventLines(own=True)):
+    for lines in (EventLines(), EventLines(is_ours=True)):
         [told] = lines.line(note)
         assert (told.text, told.hint, told.remedy) == ("t", None, None)
     [failed] = EventLines().line(end)
     assert (failed.error.message, failed.error.remedy) == ("m", None)
-    [failed] = EventLines(own=True).line(end)
+    [failed] = EventLines(is_ours=True).line(end)
     assert failed.error.remedy.commands == [["rm", "-r", "x"]], "the ghostwriter is ours"

@@ -235,8 +235,8 @@ export class ComposePanel implements Disposable {
         const id = draft && (await start(await this.#params(draft)));
         if (id === undefined) return "";
         // Who does it, where, and for how much may be the same for the next task.
-        const { delegator, folder, budget, without } = this.#draft;
-        this.#setDraft({ ...EMPTY_DRAFT, delegator, folder, budget, without });
+        const { delegator, folder, budget } = this.#draft;
+        this.#setDraft({ ...EMPTY_DRAFT, delegator, folder, budget });
         this.#post({ method: "page/draft", params: this.#draft });
         return id;
       }

@@ -20,8 +20,11 @@ export interface DiagnosticsDeps {
 
 const PANEL = "understudy.diagnostics";
 
+/** What is wrong, what could be better, and what is fine, in this order. */
+const MARKS = ["✗", "→", "✓"] as const;
+
 interface Row {
-  readonly mark: "✓" | "✗" | "→";
+  readonly mark: (typeof MARKS)[number];
   readonly name: string;
   readonly text: string;
   readonly hint: string;
@@ -40,7 +43,7 @@ export function registerDiagnostics({ host, requester, store }: DiagnosticsDeps)
     const { checks } = await windows.progress({ title: t("Running diagnostics…"), where: "status" }, () =>
       requester.request("understudy/doctor", {}),
     );
-    rows = [...checks.map(rowOf), ...delegatorRows()];
+    rows = [...checks.map(rowOf), ...delegatorRows()].sort((a, b) => MARKS.indexOf(a.mark) - MARKS.indexOf(b.mark));
     show(checks.filter(({ ok }) => !ok).length);
   };
   const rowOf = ({ name, ok, message, hint, remedy }: DoctorCheck): Row => ({

@@ -142,7 +142,7 @@ async function installSidecar({ host, sidecar }: App): Promise<boolean> {
     const buttons = [choose, ...((await hasWheels(wheelsPath)) ? [show] : [])];
     void host.windows.message("error", text, { buttons }).then(async (answer) => {
       if (answer === show) host.output.show();
-      if (answer === choose) await host.commands.run("understudy.openSettings");
+      if (answer === choose) await host.commands.run("workbench.action.openSettings", "understudy.python");
     });
     return false;
   }

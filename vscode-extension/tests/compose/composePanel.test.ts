@@ -332,11 +332,12 @@ describe("the panel of a new delegation", () => {
     expect(hot).toMatchObject({ error: { message: "Temperature: Enter a number." } });
     expect(started).toEqual([]);
     const options = { "delegator.model": "large-1", "modelProperties.temperature": "0.7", "launch.yolo": "true" };
-    host.panels[0]!.send({ method: "page/draft", params: { ...draft, options } });
+    const typed = { ...draft, options, budget: "1", without: `${ROOT}/b.py` };
+    host.panels[0]!.send({ method: "page/draft", params: typed });
     expect((await ask("page/send", { ...draft, options }))["result"]).toBe("d-1");
     expect(started).toMatchObject([{ launch: { model: "large-1", modelProperties: { temperature: 0.7 } } }]);
     expect(started[0]?.launch).not.toHaveProperty("yolo");
-    const params = { ...EMPTY_DRAFT, delegator: "local-coder" };
+    const params = { ...EMPTY_DRAFT, delegator: "local-coder", budget: "1" };
     expect(host.panels[0]!.posted.at(-2)).toEqual({ method: "page/draft", params });
   });
 });

@@ -293,14 +293,13 @@ describe("health", () => {
     panel?.send("ready");
     const shown = panel?.posted.at(-1) as { head: string; rows: object[] };
     expect(shown.head).toBe("1 check failed.");
-    expect(shown.rows.slice(0, 3)).toEqual([
-      { mark: "✓", name: "Python of the engine", text: "3.12", hint: "", button: "" },
+    // What is wrong comes first, and what is fine last.
+    expect(shown.rows.slice(0, 4)).toEqual([
       { mark: "✗", name: "Git", text: "git is too old", hint: "Upgrade it.", button: "" },
-      { mark: "→", name: "Packages of the project", text: "None.", hint: "", button: "Link node_modules" },
-    ]);
-    expect(shown.rows).toContainEqual(
       expect.objectContaining({ mark: "✗", name: "Delegator my-agent", button: "Edit…" }),
-    );
+      { mark: "→", name: "Packages of the project", text: "None.", hint: "", button: "Link node_modules" },
+      { mark: "✓", name: "Python of the engine", text: "3.12", hint: "", button: "" },
+    ]);
     expect(shown.rows).toContainEqual(expect.objectContaining({ name: "Delegator ghostwriter", button: "Test" }));
     panel?.send(2);
     await vi.waitFor(() => expect(peer.params("understudy/doctor")).toHaveLength(2)); // it looks again

@@ -32,7 +32,11 @@ const shown: Shown = {
 vi.mock("vscode", () => ({
   TabInputText,
   TabInputTextDiff,
-  window: Object.assign(shown, { onDidChangeTextEditorVisibleRanges: on, onDidChangeActiveTextEditor: on }),
+  window: Object.assign(shown, {
+    onDidChangeTextEditorVisibleRanges: on,
+    onDidChangeTextEditorSelection: on,
+    onDidChangeActiveTextEditor: on,
+  }),
   languages: { createDiagnosticCollection: on },
   workspace: { onDidCloseTextDocument: on, onDidSaveTextDocument: on, onDidChangeTextDocument: on },
 }));

@@ -37,6 +37,7 @@ vi.mock("vscode", () => ({
   Uri: { parse: (text: string) => uri(text) },
   window: {
     onDidChangeTextEditorVisibleRanges: on,
+    onDidChangeTextEditorSelection: on,
     onDidChangeActiveTextEditor: on,
     tabGroups: { onDidChangeTabs: on },
   },

@@ -39,5 +39,5 @@ class Runner:
         argv = [sys.executable, "-I", "-m", AGENT, "--python", python.executable, *paths]
         argv += [*([f"--project={python.folder}"] if python.folder else []), *(["--on-path"] if python.on_path else [])]
         argv += ["--", *task.files]
-        source = JsonLinesSource(task, Command(argv=argv, cwd=task.worktree), EventLines(own=True))
+        source = JsonLinesSource(task, Command(argv=argv, cwd=task.worktree), EventLines(is_ours=True))
         return await driver.drive(task, emit, source)

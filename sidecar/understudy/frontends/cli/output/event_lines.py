@@ -63,8 +63,8 @@ def line(event: events.Event) -> str | None:
         case events.RoundJudged():
             return round_of_tests(event)
         case events.Note(level=level, text=text, hint=hint):
-            said = one_line(f"{text} {hint}" if hint else text)
-            return said if level == "info" else f"{level}: {said}"
+            sentence = one_line(f"{text} {hint}" if hint else text)
+            return sentence if level == "info" else f"{level}: {sentence}"
         case events.Finished(verdict=verdict, reservations=reservations, error=failure):
             because = reasons(failure, reservations)
             return f"finished: {words(verdict)}" + (f" ({because})" if because else "")

@@ -94,11 +94,11 @@ _Line = (
 
 
 class EventLines:
-    """Parses the format above. Only an agent of Understudy's ``own`` says what a button does."""
+    """Parses the format above. Only an agent of Understudy says what a button does."""
 
-    def __init__(self, *, own: bool = False) -> None:
+    def __init__(self, *, is_ours: bool = False) -> None:
         """Create the decoder."""
-        self._own = own
+        self._is_ours = is_ours
         self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(ready(_Line))
 
     def line(self, line: bytes) -> list[Event | AgentFinished] | None:
@@ -108,7 +108,7 @@ class EventLines:
         except foreign_json.UNREADABLE:
             return None
         if isinstance(value, _Result):
-            if not self._own and value.error is not None:
+            if not self._is_ours and value.error is not None:
                 value.error.remedy = None
             return [_finished(value)]
         if isinstance(value, _Usage):
