@@ -190,8 +190,9 @@ describe("accepted text", () => {
           // Refused: there is nothing to undo, it is accepted already, or it has a conflict.
         }
         if ((await vs.editor("test_prices.py").count()) === 0 || (await isDirty())) return;
-        // Until the editor has read the file again, it would refuse to save it.
+        // Until the editor has read the file again, it would refuse to save it; its watcher may take long.
         await show();
+        await vs.command("File: Revert File");
         await until(
           async () => (await vs.editorText()).trimEnd() === onDisk(vs).trimEnd(),
           "the editor shows the file",

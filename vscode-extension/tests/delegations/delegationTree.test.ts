@@ -996,6 +996,7 @@ describe("a command from the palette", () => {
     expect(host.shown[0]?.items.map(({ id }) => id)).toEqual([FIRST, SECOND]);
     expect(host.messages).toMatchObject([
       { text: "Discard 2 results?", detail: expect.stringMatching(/^• One\n• Two\n/) as string },
+      { text: "2 results discarded." },
     ]);
     expect(peer.params("understudy/delegations/discard")).toEqual([{ id: FIRST }, { id: SECOND }]);
   });
