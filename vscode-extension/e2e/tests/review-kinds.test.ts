@@ -144,7 +144,7 @@ describe("reviewing every kind of change", () => {
         await vs.page.locator(".editor-instance .comment-range-glyph.line-hover").last().click();
         await vs.type("Test what it returns.");
         await vs.page.locator(".review-widget .form-actions").getByText("Add Comment").click();
-        await vs.bar("Test what it returns.").waitFor();
+        await vs.bar("Goes to the agent").waitFor();
         await vs.shot("3 comment");
         await vs.viewAction(VIEW, "Send Back");
         await vs.step("Send Back");
