@@ -22,6 +22,7 @@ import {
   hunkLabel,
   hunkSize,
   noticedExplained,
+  noticedFacts,
   rejectedBefore,
   untestedPlaces,
   verdictReasons,
@@ -115,15 +116,15 @@ export class ReviewEditor implements Disposable {
     this.#drawn.fire();
   }
 
-  /** The verdict with its evidence and reasons, and the keys for a change. */
+  /** The verdict with its evidence and reasons. */
   #verdict(delegation: Delegation): BarContent {
     const [label = "", ...facts] = headline(delegation, Date.now());
-    const keys = this.#keys;
+    const explained = noticedExplained(delegation);
     const note = [
-      facts.join(" · "),
+      // What the sentence explains is not said twice: the bar is one half of a window wide.
+      facts.filter((fact) => explained === undefined || !noticedFacts(delegation).includes(fact)).join(" · "),
       verdictReasons(delegation).join("; "),
-      noticedExplained(delegation) ?? "",
-      t("{0} accepts the change at the cursor, {1} rejects it.", keys.accept, keys.reject),
+      explained ?? "",
     ];
     return {
       label,

@@ -83,10 +83,15 @@ export function headline(delegation: Delegation, now: number): readonly string[]
     ...(failed > 0 ? [t("{0} failed", failed)] : []),
     ...(passed > 0 ? [t("{0} passed", passed)] : []),
     ...(outdated || places.length === 0 ? [] : [t("{0} of {1} changed places tested", tested, places.length)]),
-    ...shown.flatMap(({ mutation }) => (mutation && noticedShort(mutation)) ?? []),
+    ...(outdated ? [] : noticedFacts(delegation)),
     costText(delegation),
     duration(elapsed(delegation, now)),
   ].filter((fact) => fact !== undefined);
+}
+
+/** How many small changes of the code the tests of each check noticed. */
+export function noticedFacts({ checks }: Pick<Delegation, "checks">): readonly string[] {
+  return checks.flatMap(({ mutation }) => (mutation && noticedShort(mutation)) ?? []);
 }
 
 /** The sentence that explains the number of small changes; undefined if none was tried. */
