@@ -28,7 +28,7 @@ describe("a machine without a sidecar", () => {
       await vs.menu("Delegate Tests for This File");
       await vs.notification(/ghostwriter.*Verified/).waitFor();
       await vs.notificationAction(/ghostwriter.*Verified/, "Review");
-      await vs.codeLens(/Accept \(/).waitFor(); // one new file: it is shown without a diff
+      await vs.codeLens(/Accept \(/).waitFor(); // one new file is shown without a diff
       // A reply to an agent without a model would have no effect.
       const items = (await vs.rowMenuItems("Review", "Verified")).join();
       assert.match(items, /Retry with…/);

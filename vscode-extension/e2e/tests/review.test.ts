@@ -149,7 +149,7 @@ describe("review", () => {
       await vs.statusItem("Understudy").waitFor();
       await reviewing(vs, "liar", "Unverified", false);
       await vs.waitForRow(VIEW, "executes the code under test");
-      // One new file is shown without a diff, and has lenses.
+      // One new file is shown without a diff, with lenses.
       await vs.codeLens("executes the code under test").waitFor();
       await vs.codeLens(/Accept \(/).waitFor();
       assert.equal(await vs.page.locator(".monaco-diff-editor").count(), 0);

@@ -710,8 +710,8 @@ class ReviewCommands implements Disposable {
   }
 
   /**
-   * Show the tab of a review; if the whole result is one new file, that is shown as it is. Files that an edit added or
-   * removed need another tab, which replaces it.
+   * Show the tab of a review. Files that an edit added or removed need another tab, which replaces it. A new file is
+   * shown as it is if there is no other file.
    */
   async #showReview(result: OpenResult, at?: { pair: DiffPair; range?: Range }): Promise<void> {
     const { host } = this.#deps;

@@ -215,8 +215,8 @@ export function reviewEditorsOf(disposables: DisposableStore): h.ReviewEditors {
     },
     thread(id, uri, where) {
       // A thread of the whole file must be made without a range, which the type of the function does not allow.
-      const range: vscode.Range | undefined = where && toRange(where);
-      const thread = commentController().createCommentThread(vscode.Uri.parse(uri), range as unknown as vscode.Range, []);
+      const place = [vscode.Uri.parse(uri), where && toRange(where)] as unknown as [vscode.Uri, vscode.Range];
+      const thread = commentController().createCommentThread(...place, []);
       thread.canReply = false;
       thread.collapsibleState = vscode.CommentThreadCollapsibleState.Expanded;
       threadIds.set(thread, id);
@@ -287,7 +287,6 @@ function greyed(struck: boolean): vscode.TextEditorDecorationType {
   return vscode.window.createTextEditorDecorationType({
     isWholeLine: true,
     opacity: "0.55",
-    backgroundColor: new vscode.ThemeColor("editor.background"),
     ...(struck ? { textDecoration: "line-through" } : {}),
   });
 }
