@@ -182,11 +182,11 @@ export class DelegationNotifications implements Disposable {
   async #reportEnded(): Promise<void> {
     const { windows, commands } = this.#deps.host;
     await windows.leftPanel(COMPOSE_PANEL);
-    const ended = this.#ended;
+    const all = this.#ended;
     this.#ended = [];
-    const [first] = ended;
-    if (!first) return; // reported with those of another message
-    if (ended.length === 1) return this.#announceEnd(first);
+    if (all.length === 1) return this.#announceEnd(all[0]!);
+    const ended = all.filter((one) => this.#notifies(isFailure(one) ? "failure" : "result"));
+    if (ended.length === 0) return; // reported with those of another message, or not wanted
     const counts = new Map<string, number>();
     for (const { verdict } of ended) {
       const name = verdict === undefined ? t("Finished") : verdictName(verdict);

@@ -678,7 +678,7 @@ describe("notifications", () => {
     host.buttons.push("Copy _version.py");
     const error = { kind: "environment" as const, message: "It is generated.", hint: "Add x to config.toml.", remedy };
     store.put(one("a", { verdict: "failed", error, review: { pending: 0, accepted: 0, rejected: 0 } }));
-    await settled();
+    await reported(host);
     expect(buttons).toEqual([["Copy _version.py", "Retry with…", "Show Log"]]);
     expect(host.messages[0]?.text).not.toContain("config.toml");
     expect(host.ran).toEqual([{ id: "understudy.delegations.remedy", values: ["a"] }]);
@@ -697,8 +697,9 @@ describe("notifications", () => {
       for (const id of ["a", "b", "c"]) await told.started(id);
       store.put(waiting("a"));
       store.put(one("b", { verdict: "failed" }));
+      await reported(host, wanted === "none" ? 0 : 2);
       store.put(one("c"));
-      await settled();
+      await reported(host, wanted === "all" ? 3 : 0);
       const levels = { warning: "question", error: "failure", info: "result" };
       expect(host.messages.map(({ level }) => levels[level as keyof typeof levels]).sort()).toEqual([...kinds].sort());
       told.dispose();
@@ -711,7 +712,7 @@ describe("notifications", () => {
     const told = made();
     await told.started("a");
     store.put(one("a"));
-    await settled();
+    await vi.waitFor(() => expect(host.ran).toHaveLength(1));
     expect(host.messages).toEqual([]);
     expect(host.ran).toEqual([{ id: "understudy.review.open", values: ["a"] }]);
     told.dispose();

@@ -9,10 +9,12 @@ let host: FakeHost;
 let peer: GoldenSidecar;
 let panel: DelegatorsPanel;
 let saved: string[];
+let tested: (readonly [string, string | undefined])[];
 
 beforeEach(() => {
   host = new FakeHost();
   saved = [];
+  tested = [];
   peer = new GoldenSidecar()
     .answer("understudy/tools/list", result("understudy/tools/list", "tools-list.valid"))
     .answer("understudy/modelServers/setKey", {});
@@ -21,6 +23,7 @@ beforeEach(() => {
     requester: peer,
     subscriber: peer,
     saved: (name) => Promise.resolve(void saved.push(name)),
+    tested: (name, failure) => void tested.push([name, failure]),
   });
 });
 
@@ -63,6 +66,21 @@ describe("the tab of the Delegators page", () => {
     const second = panel.add();
     host.panels.at(-1)?.close();
     expect(await second).toBeUndefined();
+  });
+
+  it("reports how the last test of a saved delegator ended", async () => {
+    const step = { name: "round_trip" as const, message: "no such model", seconds: 1 };
+    panel.show({ show: "list" });
+    peer.answer("understudy/delegators/test", { ok: false, steps: [{ ...step, ok: false }] });
+    await ask("understudy/delegators/test", { name: "quick", delegator: { name: "fresh" } });
+    expect(tested).toEqual([]);
+    await ask("page/saved", { delegator: "fresh" });
+    peer.answer("understudy/delegators/test", { ok: true, steps: [{ ...step, ok: true }] });
+    await ask("understudy/delegators/test", { name: "fresh" });
+    expect(tested).toEqual([
+      ["fresh", "no such model"],
+      ["fresh", undefined],
+    ]);
   });
 
   it("refuses every request that the page has no use for", async () => {

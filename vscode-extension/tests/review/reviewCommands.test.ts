@@ -864,7 +864,7 @@ describe("deciding", () => {
       host.answers.push({ enter: "Test the empty string, too." });
       await host.commands.run("understudy.review.sendBack");
       expect(host.shown.at(-1)?.prompt).toMatch(
-        /what you rejected: 1\. \d pending changes go along: you can accept them again when the agent has finished\. Tested now: 1\. .*keep your edits of \S+\.$/u,
+        /Changes: 1 rejected\. \d pending changes go along: you can accept them again when the agent has finished\. Tested now: 1\. .*keep your edits of \S+\.$/u,
       );
       expect(host.shown.at(-1)?.value).toBe("greeting/wrapping.py:41: Keep the old name.");
       expect(peer.params("understudy/delegations/reply")).toEqual([{ id: ID, text: "Test the empty string, too." }]);
