@@ -184,7 +184,8 @@ export class DelegationNotifications implements Disposable {
     await windows.leftPanel(COMPOSE_PANEL);
     const all = this.#ended;
     this.#ended = [];
-    if (all.length === 1) return this.#announceEnd(all[0]!);
+    const [first, ...others] = all;
+    if (first && others.length === 0) return this.#announceEnd(first);
     const ended = all.filter((one) => this.#notifies(isFailure(one) ? "failure" : "result"));
     if (ended.length === 0) return; // reported with those of another message, or not wanted
     const counts = new Map<string, number>();
