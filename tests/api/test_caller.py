@@ -18,7 +18,7 @@ READS = (
     *("modelServers/list", "modelServers/get", "modelServers/presets", "modelServers/models"),
     *("text/preview", "delegations/preview", "delegations/get", "delegations/list", "delegations/wait"),
     *("delegations/events", "delegations/subscribe", "delegations/unsubscribe", "delegations/attach"),
-    *("groups/get", "groups/list", "groups/wait", "queue/get", "worktrees/list"),
+    *("groups/get", "groups/list", "groups/wait", "groups/compare", "queue/get", "worktrees/list"),
     *("delegations/diff", "delegations/file", "delegations/logs", "delegations/evidence"),
 )
 ASKS = ("text/run", "delegations/cancel", "groups/cancel", "modelServers/test")

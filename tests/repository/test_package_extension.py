@@ -34,6 +34,8 @@ GOOD = [
     "extension/dist/languageclient.js",
     "extension/dist/composePage.css",
     "extension/dist/composePage.js",
+    "extension/dist/pages.css",
+    "extension/dist/pages.js",
     "extension/dist/transcriptPage.css",
     "extension/dist/transcriptPage.js",
     "extension/l10n/bundle.l10n.json",

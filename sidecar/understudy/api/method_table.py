@@ -96,7 +96,7 @@ _ROWS: tuple[Method, ...] = (
     Method("version", "reads", "setup.overview:version"),
     Method("doctor", "reads", "setup.doctor:doctor", slow=True),
     Method("status", "reads", "setup.overview:status"),
-    Method("remedies/apply", "decides", "setup.remedies:apply"),
+    Method("remedies/apply", "decides", "setup.apply_remedy:apply"),
     Method("configuration/init", "decides", "setup.overview:init", slow=True),
     Method("configuration/import", "decides", "setup.importing:import_configuration", only_looks=_DRY_RUN),
     Method("tools/list", "reads", "setup.overview:tools", slow=True),

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from understudy.api.messages import IdParams
-from understudy.model.comparison import ComparedFile, ComparedResult
+from understudy.model.delegation.compared_results import ComparedFile, ComparedResult
 from understudy.model.delegation.delegations import Delivery, LaunchOverride
 from understudy.model.hunks import Hunk
 from understudy.model.wire import Strict, Wire

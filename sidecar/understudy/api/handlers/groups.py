@@ -15,7 +15,7 @@ from understudy.api.handlers import delegations
 from understudy.engine.queueing import launcher, start_conditions
 from understudy.engine.running import supervision
 from understudy.journal import delegation_folder, groups
-from understudy.model.comparison import ComparedResult
+from understudy.model.delegation.compared_results import ComparedResult
 from understudy.model.delegation.delegations import Group
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
@@ -153,7 +153,7 @@ def compare(caller: Caller, params: messages.IdParams) -> review_messages.Compar
 
     Results that were sent back are left out; those that continue them are compared.
     """
-    from understudy.engine.review import comparison
+    from understudy.engine.review import compare_results
 
     results: list[ComparedResult] = []
     comparable = []
@@ -162,11 +162,13 @@ def compare(caller: Caller, params: messages.IdParams) -> review_messages.Compar
             continue
         problem = None
         try:
-            comparable.append(comparison.read(delegations.folder_of(delegation.id), delegations.head_of(delegation)))
+            comparable.append(
+                compare_results.read(delegations.folder_of(delegation.id), delegations.head_of(delegation))
+            )
         except UnderstudyError as error:
             problem = error.message
         results.append(ComparedResult(delegation=delegation, compared=problem is None, problem=problem))
-    return review_messages.CompareResult(results=results, files=comparison.compare(comparable))
+    return review_messages.CompareResult(results=results, files=compare_results.compare(comparable))
 
 
 def _result(group: str) -> messages.GroupResult:

@@ -38,7 +38,7 @@ from understudy.model.delegation.spec import SpecCandidate, runs_in_checkout
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.policy import candidates
 from understudy.policy.candidates import Preference, successors_of
-from understudy.policy.routes import Work
+from understudy.policy.route_ranking import Work
 
 GHOSTWRITER = "ghostwriter"
 NAMED = "it was chosen for this run"

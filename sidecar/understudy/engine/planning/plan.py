@@ -255,7 +255,9 @@ def plan(
             only_look=only_look,
         )
     )
-    explain.candidates += [one for one in chain.left_out if all(one.name != other.name for other in explain.candidates)]
+    explain.candidates += [
+        candidate for candidate in chain.left_out if all(candidate.name != other.name for other in explain.candidates)
+    ]
     explain.fallback = [candidate.delegator.name for candidate in chain.following]
     notes += chain.notes
     candidates = [

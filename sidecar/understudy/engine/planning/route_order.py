@@ -19,7 +19,7 @@ from understudy.model.delegation.events import UsageReport
 from understudy.model.verdicts import Verdict
 from understudy.model.wire import timestamp
 from understudy.policy.budget import amount, priced
-from understudy.policy.routes import Facts, Ranked, Work, ranked
+from understudy.policy.route_ranking import Facts, Ranked, Work, ranked
 
 REMEMBERED = timedelta(days=90)
 """How old the attempts are at most by which candidates are compared."""
@@ -53,16 +53,16 @@ def route_candidates(configuration: Configuration, name: str, work: Work) -> lis
     if route is None:
         return []
     foreign = entry.scope is not Scope.WORKSPACE
-    known = [
-        _facts(one.delegator, configuration.server_of(one.delegator))
-        for one in configuration.delegators.values()
-        if one.delegator.route is None
-        and one.delegator.remote_agent is None
-        and not (foreign and one.scope is Scope.WORKSPACE)
+    facts = [
+        _facts(candidate.delegator, configuration.server_of(candidate.delegator))
+        for candidate in configuration.delegators.values()
+        if candidate.delegator.route is None
+        and candidate.delegator.remote_agent is None
+        and not (foreign and candidate.scope is Scope.WORKSPACE)
     ]
     if route.order in {"fastest", "best"}:
-        known = _with_attempts(known, work.recipe)
-    return ranked(route, work, known)
+        facts = _with_attempts(facts, work.recipe)
+    return ranked(route, work, facts)
 
 
 def _facts(delegator: Delegator, server: ModelServer | None) -> Facts:
@@ -80,11 +80,11 @@ def _facts(delegator: Delegator, server: ModelServer | None) -> Facts:
 def _price(delegator: Delegator, server: ModelServer | None) -> Decimal | None:
     """Return what a million tokens cost; a model on this machine costs nothing unless a price is configured."""
     report = priced(_MILLION, server, delegator.model)
-    known = amount(report.cost_usd)
-    return Decimal(0) if known is None and locality.is_local(delegator, server) else known
+    usd = amount(report.cost_usd)
+    return Decimal(0) if usd is None and locality.is_local(delegator, server) else usd
 
 
-def _with_attempts(known: Sequence[Facts], recipe: str) -> list[Facts]:
+def _with_attempts(candidates: Sequence[Facts], recipe: str) -> list[Facts]:
     seconds: dict[str, list[float]] = defaultdict(list)
     runs: dict[str, int] = defaultdict(int)
     verified: dict[str, int] = defaultdict(int)
@@ -100,5 +100,5 @@ def _with_attempts(known: Sequence[Facts], recipe: str) -> list[Facts]:
             runs=runs[facts.name],
             verified=verified[facts.name],
         )
-        for facts in known
+        for facts in candidates
     ]

@@ -258,7 +258,7 @@ def admit_attempt(state: Path, delegator: Delegator, server: ModelServer | None)
                 return Admission(_pause(kind, circuit))
         for kind, circuit in by_kind.items():
             by_kind[kind] = circuits.admitted(circuit, me)
-        return Admission(is_probe=any(one.state is CircuitState.HALF_OPEN for one in by_kind.values()))
+        return Admission(is_probe=any(circuit.state is CircuitState.HALF_OPEN for circuit in by_kind.values()))
 
 
 def attempt_succeeded(state: Path, delegator: Delegator, server: ModelServer | None) -> None:

@@ -62,7 +62,7 @@ def marked(folder: Folder, files: list[FileDiff], texts: DiffTexts) -> list[File
     rejections = list(_rejections(folder))
 
     def mark(file: FileDiff, hunk: Hunk) -> Hunk:
-        candidates = [found for found in rejections if found[0] == file.path]
+        candidates = [rejection for rejection in rejections if rejection[0] == file.path]
         if hunk.state is not HunkState.PENDING or not candidates:
             return hunk
         now = texts.of(file, hunk)

@@ -43,7 +43,7 @@ from understudy.model.wire import timestamp
 from understudy.policy.budget import Budget, Shortage, Spending
 from understudy.policy.candidates import Option, next_turn, why_too_small
 from understudy.policy.patience import Patience, patience
-from understudy.policy.routes import Work
+from understudy.policy.route_ranking import Work
 from understudy.runners.runner import Outcome, Task
 from understudy.secrets import keys
 from understudy.secrets.redaction import Redactor
@@ -179,8 +179,8 @@ def _followers(
 
     One that the request names must be usable.
     """
-    own = first.delegator.fallback or first.chosen.explain.route
-    if not (own if params.fallback is None else params.fallback):
+    successors = first.delegator.fallback or first.chosen.explain.route
+    if not (successors if params.fallback is None else params.fallback):
         return [], []
     chain = chain_after(
         ChainRequest(
@@ -356,7 +356,7 @@ class _Sending:
             id=self._id,
             text=outcome.text or "",
             by=candidate,
-            usage=_sum_of([one.usage for one in self._attempts]),
+            usage=_sum_of([made.usage for made in self._attempts]),
             cost_usd=format(spent.usd, "f") if spent.usd_known else None,
         )
 
@@ -409,7 +409,7 @@ class _Sending:
 
     def _spent(self) -> Spending:
         """Return what the attempts so far have spent; one that a server refused cost nothing."""
-        spent = (one.spent() for one in self._attempts)
+        spent = (attempt.spent() for attempt in self._attempts)
         return sum(spent, Spending(seconds=time.monotonic() - self._began))
 
     def _record(self, attempt: _Attempt, failure: ErrorKind | None) -> None:

@@ -110,7 +110,6 @@ First steps:
   understudy trust .                     allow agents to run in this project
   understudy start tests src/module.py   delegate the tests of a file
   understudy review ID                   review the result, hunk by hunk
-  understudy tools                       list the supported agent CLIs
   understudy delegators add --help       add an agent CLI or a model
 """
 

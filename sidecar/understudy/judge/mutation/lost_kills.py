@@ -136,10 +136,10 @@ async def lost_kills(earlier: EarlierTests) -> LostKills:
     why = ""
     # First by the test that noticed it before; then by all, because a flaky one may have noticed it by chance, another
     # one may notice it now, or the time was over.
-    for known in (killers, {}):
+    for first_killers in (killers, {}):
         if not left:
             break
-        outcome = await _test(earlier, earlier.head, only=left, killers=known, recorded=recorded)
+        outcome = await _test(earlier, earlier.head, only=left, killers=first_killers, recorded=recorded)
         seconds += outcome.seconds
         if outcome.result is None:
             why = outcome.why

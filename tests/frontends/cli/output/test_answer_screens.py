@@ -179,4 +179,6 @@ def test_a_server_that_dies_in_a_line_leaves_the_line(project):
     shown = screens.run(("start", "ask", *REQUEST, "-d", "cut"), 80, project, code=5)
     after = next(index for index, row in enumerate(shown) if "started: " in row) + 1
     assert shown[after] == "half"
-    assert shown[after + 1].startswith("failed: Model server 'lab' closed the connection mid-answer")
+    assert shown[after + 1].startswith("warning: Model server 'lab' closed the connection mid-answer")
+    assert any(row == "half" for row in shown[after + 2 :]), "the answer begins again in a line of its own"
+    assert any(row.startswith("failed: Model server 'lab' closed the connection mid-answer") for row in shown)

@@ -14,7 +14,6 @@ _MEANT = {
     "api": ("rpc",),
     "apply": ("accept",),
     "approve": ("accept",),
-    "commit": ("export", "accept"),
     "configure": ("config", "init"),
     "costs": ("ledger",),
     "create": _START,

@@ -128,8 +128,8 @@ def show_list(identifier: str, chosen: Sequence[str], *, as_json: bool) -> None:
         untested = "not tested" if item.hunk.tested is False else ""
         evidence = "tested, but in doubt" if item.hunk.doubted else untested
         continued = f"decide in {item.hunk.by}" if item.hunk.state is HunkState.SUPERSEDED else ""
-        said = item.hunk.reason or hunk_view.rejected_before(item.hunk)
-        note = continued or said or item.file.flag_reason or evidence
+        rejection = item.hunk.reason or hunk_view.rejected_before(item.hunk)
+        note = continued or rejection or item.file.flag_reason or evidence
         rows.append((item.spelled, state, hunk_view.place(item), f"- {note}" if note else ""))
     output.table(("PATH:HUNK", "STATE", "WHERE", ""), rows, wrap=True)
 

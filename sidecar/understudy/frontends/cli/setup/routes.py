@@ -47,7 +47,8 @@ def list_(*, workspace: str | None, json_: bool) -> None:
         click.echo()
     else:
         click.echo("No route is configured. To add one: understudy routes add NAME DELEGATOR…", err=True)
-    output.table(("RECIPE", "TAKES"), list(result.defaults.items()))
+    if result.defaults:
+        output.table(("RECIPE", "TAKES"), list(result.defaults.items()))
 
 
 def _table(entries: Sequence[Any]) -> None:
@@ -213,8 +214,8 @@ def _candidate(text: str) -> Any:
     for part in text.split(","):
         word, _, value = part.partition("=")
         if word not in _SELECTORS or not value:
-            known = ", ".join(f"{name}=…" for name in _SELECTORS)
-            raise click.BadParameter(f"{part!r} selects nothing: use {known}.", param_hint="CANDIDATE")
+            selectors = ", ".join(f"{name}=…" for name in _SELECTORS)
+            raise click.BadParameter(f"{part!r} selects nothing: use {selectors}.", param_hint="CANDIDATE")
         if word == "tag":
             fields.setdefault("tags", []).append(value)
         else:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.model.config.delegators import Route, RouteCandidate
-from understudy.policy.routes import Facts, Work, least_share, ranked
+from understudy.policy.route_ranking import Facts, Work, least_share, ranked
 
 WORK = Work(recipe="tests", languages=frozenset({"python"}), size=100, labels=frozenset({"small"}))
 QWEN = Facts(name="qwen", model_server="ollama", model="qwen", tags=frozenset({"cheap"}), local=True, usd=Decimal(0))

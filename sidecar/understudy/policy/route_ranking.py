@@ -67,21 +67,21 @@ def why_not(conditions: RouteConditions, work: Work) -> str | None:
     return None
 
 
-def ranked(route: Route, work: Work, known: Sequence[Facts]) -> list[Ranked]:
+def ranked(route: Route, work: Work, facts_of_all: Sequence[Facts]) -> list[Ranked]:
     """Return each candidate once: first those that may be taken, in their order, then the others."""
     against = why_not(route, work)
     places: dict[str, str | None] = {}
     for candidate in route.candidates:
         entry = RouteCandidate(delegator=candidate) if isinstance(candidate, str) else candidate
         refused = against or why_not(entry, work)
-        for facts in known:
+        for facts in facts_of_all:
             # A later mention may allow what an earlier one does not.
             if _selects(entry, facts) and places.get(facts.name, refused) == refused:
                 places[facts.name] = refused
             elif _selects(entry, facts) and refused is None:
                 places[facts.name] = None
     listed = {name: number for number, name in enumerate(places)}
-    allowed = [facts for facts in known if facts.name in places and places[facts.name] is None]
+    allowed = [facts for facts in facts_of_all if facts.name in places and places[facts.name] is None]
     allowed.sort(key=lambda facts: listed[facts.name])
     in_order = [Ranked(facts.name, reason) for facts, reason in _ordered(route, allowed)]
     return [*in_order, *(Ranked(name, "", refused) for name, refused in places.items() if refused is not None)]
@@ -125,14 +125,14 @@ def _price_of(facts: Facts) -> str:
 def _selects(candidate: RouteCandidate, facts: Facts) -> bool:
     if candidate.delegator is not None:
         return candidate.delegator == facts.name
-    wanted = (
+    conditions = (
         candidate.tool is None or candidate.tool == facts.tool,
         candidate.model_server is None or candidate.model_server == facts.model_server,
         candidate.model is None or candidate.model == facts.model,
         candidate.tags is None or facts.tags.issuperset(candidate.tags),
         candidate.local is None or candidate.local == facts.local,
     )
-    return all(wanted)
+    return all(conditions)
 
 
 def _any_of(words: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from understudy.engine.review import review_state
 from understudy.engine.worktrees.worktree_record import load_record
 from understudy.git import diff as git_diff
 from understudy.journal.delegation_folder import Folder
-from understudy.model.comparison import MOST_LINES, ComparedFile, ComparedHunk, ComparedPlace, Variant
+from understudy.model.delegation.compared_results import MOST_LINES, ComparedFile, ComparedHunk, ComparedPlace, Variant
 from understudy.model.hunks import FileDiff, Hunk, HunkState
 
 _WHOLE_FILE = (-1, 1 << 60)
@@ -141,7 +141,7 @@ def _overlapping(pieces: Iterable[_Piece]) -> Iterable[list[_Piece]]:
     """Return the pieces that change the same lines, or neighbouring ones, in the order of their lines."""
     together: list[_Piece] = []
     end = -2
-    for piece in sorted(pieces, key=lambda one: one.span):
+    for piece in sorted(pieces, key=lambda piece: piece.span):
         if together and piece.span[0] > end:
             yield together
             together = []
@@ -155,9 +155,9 @@ def _overlapping(pieces: Iterable[_Piece]) -> Iterable[list[_Piece]]:
 def _place(pieces: Sequence[_Piece], ids: Sequence[str]) -> ComparedPlace:
     by_result = {result: [piece for piece in pieces if piece.result == result] for result in ids}
     groups: dict[tuple[object, ...], list[str]] = {}
-    for result, own in by_result.items():
-        if own:
-            groups.setdefault(tuple(piece.same for piece in own), []).append(result)
+    for result, its_pieces in by_result.items():
+        if its_pieces:
+            groups.setdefault(tuple(piece.same for piece in its_pieces), []).append(result)
     accepted = {piece.result for piece in pieces if piece.hunk.state is HunkState.ACCEPTED}
     variants = []
     for agreeing in sorted(groups.values(), key=len, reverse=True):
@@ -183,7 +183,7 @@ def _place(pieces: Sequence[_Piece], ids: Sequence[str]) -> ComparedPlace:
         start=start,
         lines=end - start,
         variants=variants,
-        unchanged=[result for result, own in by_result.items() if not own],
+        unchanged=[result for result, its_pieces in by_result.items() if not its_pieces],
     )
 
 
