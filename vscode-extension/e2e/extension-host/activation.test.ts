@@ -11,7 +11,7 @@ describe("the extension", () => {
   });
 
   it("activates", async () => {
-    assert.equal(extension?.isActive, false, "nothing has needed it yet");
+    // The chat of the editor may have asked for its models before, which starts no engine.
     const [cpu, began] = [process.cpuUsage(), performance.now()];
     await extension?.activate();
     const { user, system } = process.cpuUsage(cpu);

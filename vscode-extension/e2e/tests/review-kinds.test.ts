@@ -32,7 +32,7 @@ describe("reviewing every kind of change", () => {
     inCode(
       {
         file: "tests/test_prices.py",
-        viewport: { width: 1280, height: 1400 }, // all rows of the view are rendered
+        viewport: { width: 1280, height: 2000 }, // all rows of the view are rendered
         configuration: scripted("kinds"),
         files: {
           "docs/old.md": LINES,

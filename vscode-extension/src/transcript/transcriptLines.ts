@@ -155,7 +155,8 @@ export function toolLines({ call, result }: ToolCall): Line[] {
   const name = oneLine(removeEscapes(call.name), 40) || title;
   const rest = title.toLowerCase().startsWith(name.toLowerCase()) ? title.slice(name.length) : title;
   const outcome = result === undefined ? t("running…") : result.ok ? t("done") : t("failed");
-  const tool = { name, target: rest.replace(/^[\s:(]+|\)$/g, ""), outcome };
+  const bare = rest.replace(/^[\s:]+/, "");
+  const tool = { name, target: bare.replace(/^\((.*)\)$/, "$1"), outcome };
   return [{ text: title, mark, links, tool, ...(body.length > 0 ? { folds: body.length } : {}) }, ...body];
 }
 
