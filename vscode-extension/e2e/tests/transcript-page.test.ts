@@ -74,8 +74,6 @@ async function open(page: Page, history: readonly object[], state: object = {}):
 }
 
 const steps = (count: number): object[] => Array.from({ length: count }, (_, n) => ({ type: "note", level: "info", text: `Step ${n}.` })); // prettier-ignore
-const tell = (page: Page, events: readonly object[]): Promise<void> =>
-  page.evaluate((all) => (window as any).tell(all), events);
 const toEnd = (page: Page): Promise<number> =>
   page.evaluate(() => document.documentElement.scrollHeight - window.scrollY - window.innerHeight);
 const jump = (page: Page) => page.getByRole("button", { name: "Jump to End" });
