@@ -20,7 +20,7 @@ describe("many delegations", () => {
       vs.world.understudy("start", "tests", ...names, "--each", "--delegator", "slow", "--detach");
       const row = await vs.waitForRow(VIEW, "Batch of 12");
       await until(async () => /0 of 12 done/.test(await row.innerText()), "none is done");
-      await vs.waitForRow(VIEW, "Running13");
+      await vs.waitForRow(VIEW, "Now13");
       assert.equal(await vs.badge(), "", "what waits in the queue needs nothing from the user");
       await row.click();
       await vs.page.keyboard.press("ArrowRight");
@@ -34,7 +34,7 @@ describe("many delegations", () => {
         () => vs.world.delegations().filter(({ verdict }) => verdict === "cancelled").length === 12,
         "what waits is cancelled",
       );
-      await vs.waitForRow(VIEW, "Running1");
+      await vs.waitForRow(VIEW, "Now1");
       assert.deepEqual(await vs.notifications(), []);
       vs.world.release();
       await vs.waitForRow(VIEW, "To Review");
