@@ -141,9 +141,10 @@ describe("reviewing every kind of change", () => {
 
         // A comment on a line goes along.
         await vs.page.locator(".editor-instance .view-line", { hasText: "def test_new" }).last().hover();
-        await vs.page.locator(".editor-instance .comment-range-glyph.line-hover").last().click();
+        const form = vs.page.locator(".review-widget .form-actions");
+        await vs.pressUntil(vs.page.locator(".editor-instance .comment-range-glyph.line-hover").last(), form.first());
         await vs.type("Test what it returns.");
-        await vs.page.locator(".review-widget .form-actions").getByText("Add Comment").click();
+        await form.getByText("Add Comment").click();
         await vs.bar("Goes to the agent").waitFor();
         await vs.shot("3 comment");
         await vs.viewAction(VIEW, "Send Back");
