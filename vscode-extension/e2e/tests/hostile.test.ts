@@ -40,7 +40,7 @@ describe("text of an agent", () => {
         const text = await page.locator("[role=log]").innerText();
         assert.ok(text.includes(HTML) && text.includes(WORDS), text);
         assert.doesNotMatch(text, /\u202e/);
-        // An address of the web is a link, which the editor opens only after asking; a command is none.
+        // An address of the web is a link, which the editor opens only after asking; a command never is.
         assert.equal(await page.locator('img, [src], a:not([href^="https://"])').count(), 0);
         await page.getByRole("button", { name: "Cancel" }).press("Enter");
         await until(() => vs.world.delegations().every(({ state }) => state === "finished"), "it is cancelled");
