@@ -45,12 +45,8 @@ def hunks(project, identifier: str, path: str = "text.txt"):
     return next((file.hunks for file in diff.files if file.path == path), [])
 
 
-def prompt_of(identifier: str) -> str:
-    return delegation_folder.open_folder(identifier).prompt.read_text()
-
-
-def test_a_reply_shows_exactly_what_is_pending(replied):
-    project = replied
+def accept_first_reject_second(project):
+    """Decide on two of the three changes, and return all three."""
     first, second, third = hunks(project, project.id)
     project.call(
         "delegations/decide",
@@ -60,6 +56,16 @@ def test_a_reply_shows_exactly_what_is_pending(replied):
             {"path": "text.txt", "hunk": second.id, "decision": "reject", "reason": "Twenty stays a number."},
         ],
     )
+    return first, second, third
+
+
+def prompt_of(identifier: str) -> str:
+    return delegation_folder.open_folder(identifier).prompt.read_text()
+
+
+def test_a_reply_shows_exactly_what_is_pending(replied):
+    project = replied
+    _, _, third = accept_first_reject_second(project)
     project.write("text.txt", "mine\n" + LINES.replace("line 5\n", "FIVE\n"))
     child = project.call("delegations/reply", id=project.id, text="Write the others in capitals.").id
     done = project.finish(child)
@@ -115,15 +121,7 @@ def test_a_reply_keeps_an_edit_of_the_result_or_says_that_it_is_lost(replied, as
 def test_a_change_that_was_rejected_before_is_marked_with_the_reason(replied):
     """The retry makes all three changes again; one was rejected in the first result, one accepted."""
     project = replied
-    first, second, third = hunks(project, project.id)
-    project.call(
-        "delegations/decide",
-        id=project.id,
-        decisions=[
-            {"path": "text.txt", "hunk": first.id, "decision": "accept"},
-            {"path": "text.txt", "hunk": second.id, "decision": "reject", "reason": "Twenty stays a number."},
-        ],
-    )
+    first, second, third = accept_first_reject_second(project)
     assert [hunk.rejected_before for hunk in hunks(project, project.id)] == [None, None, None]
     again = project.finish(project.call("delegations/retry", id=project.id).id)
     repeated = hunks(project, again.id)
