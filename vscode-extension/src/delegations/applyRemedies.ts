@@ -37,7 +37,7 @@ export function registerRemedies({ host, sidecar, store }: App): DisposableStore
       case "log_in": {
         const { tools } = await sidecar.request("understudy/tools/list", {});
         const tool = tools.find((one) => one.name === name);
-        const first = remedy.kind === "log_in" ? "login" : "run";
+        const first = remedy.kind === "log_in" ? "login" : "install";
         return tool !== undefined && (await installAgent({ requester: sidecar, windows, environment }, tool, first)) !== undefined; // prettier-ignore
       }
       case "set_key":

@@ -82,14 +82,14 @@ export function registerDelegatorCommands(deps: DelegatorCommandDeps): Disposabl
   };
 
   disposables.add(
-    host.commands.register("understudy.delegators.add", () => panel.add()), // Delegate uses the result
+    host.commands.register("understudy.delegators.add", () => panel.showUntilSaved({ show: "add" })), // Delegate uses the result
   );
   disposables.add(
     host.commands.register(
       "understudy.delegators.edit",
       withEntry(async (entry) => {
         if (entry.editable) {
-          panel.show({ show: "edit", name: entry.delegator.name });
+          await panel.showUntilSaved({ show: "edit", name: entry.delegator.name }); // a remedy compares the models then
         } else if (entry.location) {
           await openFile(entry); // written by hand: only the user changes it
         } else {

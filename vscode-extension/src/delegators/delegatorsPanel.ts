@@ -7,6 +7,7 @@ import type { ConnectionTest, Requests } from "../protocol.ts";
 import type { Requester } from "../sidecar/connection.ts";
 import type { PageTarget, ProgramRequests } from "../state/pageClient.ts";
 import { PagePanel, type PagePanelDeps } from "../state/pagePanel.ts";
+import { takeInstallStep } from "./installAgent.ts";
 
 export const DELEGATORS_PANEL = "understudy.delegatorsPage";
 
@@ -21,7 +22,7 @@ export class DelegatorsPanel implements Disposable {
   readonly #page: PagePanel;
   /** Name of a delegator → why its last test failed; undefined if it works. */
   readonly #outcomes = new Map<string, string | undefined>();
-  /** Gets the name of the delegator that the user adds, or undefined when they give up. */
+  /** Gets the name of the delegator that the user saves, or undefined when they give up. */
   #waiting: ((name: string | undefined) => void) | undefined;
 
   constructor(deps: DelegatorsPanelDeps) {
@@ -75,9 +76,9 @@ export class DelegatorsPanel implements Disposable {
     this.#page.show(target);
   }
 
-  /** Show what can be added. Returns the name of the delegator that the user adds, if any. */
-  add(): Promise<string | undefined> {
-    this.show({ show: "add" });
+  /** Show a form. Returns the name of the delegator that the user saves on the page, if any. */
+  showUntilSaved(target: PageTarget): Promise<string | undefined> {
+    this.show(target);
     return new Promise((resolve) => (this.#waiting = resolve));
   }
 
@@ -119,12 +120,6 @@ async function installAgent(
 ): Promise<object> {
   const { tools } = await requester.request("understudy/tools/list", {});
   const found = tools.find(({ name }) => name === tool);
-  if (!found?.install) return {};
-  const { command, loginCommand, url } = found.install;
-  if (step === "install") windows.runInTerminal(t("Install {0}", found.displayName), command);
-  else if (step === "copy") await environment.copyToClipboard(command);
-  else if (step === "login" && loginCommand !== undefined) {
-    windows.runInTerminal(t("Log in to {0}", found.displayName), loginCommand);
-  } else await environment.openExternal(url);
+  if (found?.install) await takeInstallStep(windows, environment, { ...found, install: found.install }, step);
   return {};
 }

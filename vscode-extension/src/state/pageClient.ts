@@ -22,13 +22,16 @@ export interface PageStart {
   readonly translations: Readonly<Record<string, string>>;
 }
 
+/** What helps to install an agent and to log in to it. */
+export type InstallStep = "install" | "copy" | "login" | "instructions";
+
 /** Requests that only the program can answer: it asks for keys, and opens terminals, files and links. */
 export interface ProgramRequests {
   "page/start": { params: object; result: PageStart };
   /** Ask for the key of a model server and store it; returns whether one was entered. */
   "page/enterKey": { params: { readonly server: string; readonly workspace?: string }; result: boolean };
   "page/installAgent": {
-    params: { readonly tool: string; readonly step: "install" | "copy" | "login" | "instructions" };
+    params: { readonly tool: string; readonly step: InstallStep };
     result: object;
   };
   "page/openFile": { params: { readonly uri: string; readonly range?: Range }; result: object };

@@ -177,6 +177,20 @@ describe("commands on a delegator", () => {
     disposables.dispose();
   });
 
+  it("edit ends when the tab is closed: only then does what offered it continue", async () => {
+    const { host, disposables } = await app();
+    let ended = false;
+    const edit = host.commands
+      .run("understudy.delegators.edit", delegatorRow("local-coder"))
+      .then(() => (ended = true));
+    await vi.waitFor(() => expect(host.panels).toHaveLength(1));
+    await new Promise(setImmediate);
+    expect(ended).toBe(false);
+    host.panels[0]?.close();
+    await edit;
+    disposables.dispose();
+  });
+
   it("read the configuration of a folder that is added to the window", async () => {
     const { host, peer, disposables } = await app();
     host.folders.push({ uri: "file:///home/ada/other", path: "/home/ada/other", name: "other" });

@@ -59,11 +59,11 @@ describe("the tab of the Delegators page", () => {
   });
 
   it("answers the command that wants a delegator: with the saved one, or with nothing when the tab is closed", async () => {
-    const first = panel.add();
+    const first = panel.showUntilSaved({ show: "add" });
     await ask("page/saved", { delegator: "fresh" });
     expect(await first).toBe("fresh");
     expect(saved).toEqual(["fresh"]);
-    const second = panel.add();
+    const second = panel.showUntilSaved({ show: "add" });
     host.panels.at(-1)?.close();
     expect(await second).toBeUndefined();
   });
