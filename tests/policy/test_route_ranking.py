@@ -50,7 +50,8 @@ def test_conditions_of_a_route_and_of_a_candidate() -> None:
     }
     both = Route(candidates=[RouteCandidate(delegator="qwen", labels=["big"]), "qwen"])
     assert taken(both) == ["qwen"], "a later candidate allows what an earlier one does not"
-    assert refused(Route(candidates=["qwen"], languages=["python"]), Work(recipe="ask")) != {}, "no file is in Python"
+    assert refused(Route(candidates=["qwen"], languages=["python"]), Work(recipe="ask", languages=frozenset())) != {}
+    assert taken(Route(candidates=["qwen"], languages=["python"]), work=Work(recipe="ask")) == ["qwen"], "not known yet"
 
 
 def test_orders() -> None:

@@ -20,7 +20,8 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     """What conditions are about."""
 
     recipe: str
-    languages: frozenset[str] = frozenset()
+    languages: frozenset[str] | None = None
+    """None: the files are not known yet, so nothing is refused for their language."""
     size: int = 0
     """Bytes of all files together."""
     labels: frozenset[str] = frozenset()
@@ -58,7 +59,11 @@ def why_not(conditions: RouteConditions, work: Work) -> str | None:
     """Return the condition that does not hold for the work; None if all do."""
     if conditions.recipes is not None and work.recipe not in conditions.recipes:
         return f"it is for {_any_of(conditions.recipes)} only"
-    if conditions.languages is not None and not (work.languages and work.languages.issubset(conditions.languages)):
+    if (
+        conditions.languages is not None
+        and work.languages is not None
+        and not (work.languages and work.languages.issubset(conditions.languages))
+    ):
         return f"it is for files in {_any_of(conditions.languages)} only"
     if conditions.max_bytes is not None and work.size > conditions.max_bytes:
         return f"it is for files of at most {conditions.max_bytes:,} bytes, and these have {work.size:,}"

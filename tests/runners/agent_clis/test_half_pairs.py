@@ -67,11 +67,14 @@ REMEDY = b'"remedy": {"kind": "install_packages", "commands": [["rm", "-r", "x"]
 
 
 def test_an_agent_does_not_say_what_a_button_does():
-    note = b'{"type": "note", "level": "info", "text": "t", "hint": "h", ' + REMEDY + b"}"
+    note = b'{"type": "note", "level": "info", "text": "t", "hint": "h", "beginsAgain": true, ' + REMEDY + b"}"
+    phase = b'{"type": "phase", "text": "x", "count": {"of": "tests", "done": 1, "total": 2}}'
     end = b'{"type": "result", "ok": false, "error": {"kind": "tool_missing", "message": "m", ' + REMEDY + b"}}"
     for lines in (EventLines(), EventLines(is_ours=True)):
         [told] = lines.line(note)
-        assert (told.text, told.hint, told.remedy) == ("t", None, None)
+        assert (told.text, told.hint, told.remedy, told.begins_again) == ("t", None, None, False)
+        [counted] = lines.line(phase)
+        assert counted.count is None
     [failed] = EventLines().line(end)
     assert (failed.error.message, failed.error.remedy) == ("m", None)
     [failed] = EventLines(is_ours=True).line(end)

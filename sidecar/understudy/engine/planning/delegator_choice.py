@@ -140,7 +140,9 @@ def _on_route(
         listed.append(Candidate(name=place.name, reason=place.reason or None, skipped_because=refused))
     able = [candidate for candidate in listed if candidate.skipped_because is None]
     if not able:
-        reasons = " ".join(f"{candidate.name}: {candidate.skipped_because}." for candidate in listed)
+        reasons = " ".join(
+            f"{candidate.name}: {(candidate.skipped_because or '').rstrip('.')}." for candidate in listed
+        )
         raise UnderstudyError(
             ErrorKind.CONFIG_INVALID,
             f"The route {route.name!r} has no candidate for this work. {reasons}".strip(),

@@ -58,7 +58,6 @@ globalThis.done = (async () => {
   }
 })();
 """
-"""Kind of a check → the program that loads the file, which is its argument; empty: Node itself does."""
 
 
 @dataclass(frozen=True, kw_only=True)

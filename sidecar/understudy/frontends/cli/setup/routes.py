@@ -166,7 +166,7 @@ def explain(
 
     Nothing is sent or started.
     """
-    if Path(recipe).exists():
+    if ("/" in recipe or "." in recipe) and Path(recipe).exists():
         recipe, files = "tests", (recipe, *files)
     asked = {"files": [uri(file) for file in files]} if files else {}
     with options.as_options():

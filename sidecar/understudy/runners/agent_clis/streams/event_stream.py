@@ -116,7 +116,9 @@ class EventLines:
         # Only Understudy sets these fields.
         value.seq, value.at, value.attempt = events.UNSTAMPED, "", events.UNSTAMPED
         if isinstance(value, events.Note):
-            value.hint = value.remedy = None
+            value.hint, value.remedy, value.begins_again = None, None, False
+        if isinstance(value, events.Phase):
+            value.count = None
         return [value]
 
 
