@@ -74,13 +74,15 @@ export function registerDiagnostics({ host, requester, store }: DiagnosticsDeps)
           ),
       };
     });
+  /** What the page shows; it asks again whenever its tab is shown again. */
+  let content: object = {};
   const show = (wrong: number): void => {
     const head = wrong === 0 ? t("All checks passed.") : wrong === 1 ? t("1 check failed.") : t("{0} checks failed.", wrong); // prettier-ignore
     const shown = rows.map(({ mark, name, text, hint, button }) => ({
       ...{ mark, button },
       ...{ name: sanitize(name), text: sanitize(text), hint: sanitize(hint) },
     }));
-    const content = { head, rows: shown, again: t("Run Again") };
+    content = { head, rows: shown, again: t("Run Again") };
     if (panel) {
       panel.post(content);
       panel.reveal();

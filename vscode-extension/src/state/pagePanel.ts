@@ -5,7 +5,7 @@ import { pageHtml } from "../base/pageHtml.ts";
 import type { PageError } from "../base/pageRequests.ts";
 import type { Host, Panel } from "../host/host.ts";
 import type { Requests } from "../protocol.ts";
-import { SidecarError, toErrorInfo, type Requester, type Subscriber } from "../sidecar/connection.ts";
+import { SidecarError, toErrorInfo, type Repair, type Requester, type Subscriber } from "../sidecar/connection.ts";
 import type { PageNotification, PageStart, PageTarget, ProgramRequests } from "./pageClient.ts";
 import { scopeQuestion, USER_SCOPE } from "./saveScope.ts";
 
@@ -52,7 +52,7 @@ export class PagePanel implements Disposable {
   /** What a page that starts shows first. */
   #target: PageTarget | undefined;
   /** The command that repairs the last error. */
-  #repair: string | undefined;
+  #repair: Repair | undefined;
 
   constructor(deps: PagePanelDeps, options: PageOptions) {
     this.#deps = deps;
@@ -95,7 +95,7 @@ export class PagePanel implements Disposable {
     } catch (error) {
       const info = toErrorInfo(error);
       const repair = error instanceof SidecarError ? error.repair : undefined;
-      this.#repair = repair?.command;
+      this.#repair = repair;
       this.#deps.host.output.warn(`page ${this.#options.page}: ${method}: ${info.message}`);
       const answer: PageError = { message: info.message, hint: info.hint, repair: repair?.title };
       this.#panel?.post({ id, error: answer });
@@ -120,7 +120,7 @@ export class PagePanel implements Disposable {
         return {};
       }
       case "page/repair":
-        if (this.#repair !== undefined) await host.commands.run(this.#repair);
+        if (this.#repair) await host.commands.run(this.#repair.command, ...(this.#repair.arguments ?? []));
         return {};
       default:
         if (!this.#options.requests.has(method as keyof Requests)) {

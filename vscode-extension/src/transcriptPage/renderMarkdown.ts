@@ -12,7 +12,7 @@ const MOST_MARKED = 5_000;
 const MOST_COLOURED = 200_000;
 const MOST_LEVELS = 6;
 
-const FENCE = /^\s*(`{3,}|~{3,})\s*([^\s`]*)[^`]*$/;
+const FENCE = /^\s*(`{3,}(?=[^`]*$)|~{3,})\s*([^\s`]*)/;
 const HEADING = /^ {0,3}(#{1,6}) +(.*)$/;
 const RULE = /^ {0,3}([-*_])(?: *\1){2,} *$/;
 const ITEM = /^(\s*)(?:[-*+]|(\d{1,9})[.)]) +(.*)$/;

@@ -117,7 +117,7 @@ describe("the tab of the Delegators page", () => {
 
   it("offers the repair of an error, and runs it", async () => {
     panel.show({ show: "list" });
-    const repair = { title: "Install Engine", command: "understudy.install" };
+    const repair = { title: "Install Engine", command: "understudy.install", arguments: ["mine"] };
     peer.answer("understudy/delegators/list", () => {
       throw new SidecarError({ kind: "connection_failed", message: "Not installed." }, repair);
     });
@@ -125,6 +125,6 @@ describe("the tab of the Delegators page", () => {
       error: { message: "Not installed.", repair: "Install Engine" },
     });
     await ask("page/repair", {});
-    expect(host.ran.at(-1)).toEqual({ id: "understudy.install", values: [] });
+    expect(host.ran.at(-1)).toEqual({ id: "understudy.install", values: ["mine"] });
   });
 });
