@@ -65,6 +65,9 @@ def check_workspace_delegator(
         if delegator.route.remote:
             message = "A workspace file may not let texts for a model on this machine go to other machines."
             yield Finding(("remote",), message, "Set it in a route of your configuration.")
+        if delegator.name in user:
+            message = "A workspace file may not replace your delegator or route of this name with a route."
+            yield Finding(("name",), message, "Give the route another name.")
         return
     hint = "Add a delegator with the same `tool`, `env` and `launch.command` to your own configuration to allow it."
     if delegator.tool in foreign:

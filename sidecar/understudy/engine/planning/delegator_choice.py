@@ -6,6 +6,7 @@ the list of another one that cannot be used for a request is left out, with the 
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -148,10 +149,20 @@ def _on_route(
             f"The route {route.name!r} has no candidate for this work. {reasons}".strip(),
             hint="Name a delegator (-d NAME), or add candidates to the route.",
         )
-    reason = f"{route.reason}; route {route.name}: {able[0].reason}"
-    return configuration.delegators[able[0].name], Explanation(
-        delegator=able[0].name, candidates=listed, reason=reason, route=route.name
+    chosen = configuration.delegators[able[0].name]
+    skipped = itertools.takewhile(lambda pair: pair[1] is not able[0], zip(places, listed, strict=True))
+    broken = [configuration.delegators[place.name].delegator for place, _ in skipped if place.refused is None]
+    entry = configuration.delegators[route.name]
+    usable.refuse_remote(
+        configuration,
+        [(delegator, configuration.server_of(delegator)) for delegator in broken],
+        (chosen.delegator, configuration.server_of(chosen.delegator)),
+        allowed=entry.delegator.route is not None
+        and bool(entry.delegator.route.remote)
+        and entry.scope is not Scope.WORKSPACE,
     )
+    reason = f"{route.reason}; route {route.name}: {able[0].reason}"
+    return chosen, Explanation(delegator=able[0].name, candidates=listed, reason=reason, route=route.name)
 
 
 def _missing(configuration: Configuration, preference: Preference, defaults: candidates.Defaults) -> UnderstudyError:

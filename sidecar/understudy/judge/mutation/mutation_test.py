@@ -591,9 +591,14 @@ class _Names:
         return self._identities[path][mutant]
 
     def with_killer(self, run: PlannedRun) -> PlannedRun:
-        """Return a run with only the test that noticed its mutant before, if that is known."""
+        """Return a run that ends with the test that noticed its mutant before, if that is known.
+
+        The tests before it run, too: one that fails whenever it runs alone would seem to notice everything.
+        """
         killer = "" if run.sham else self._killers.get(self.of(run.path, run.mutant), "")
-        return dataclasses.replace(run, tests=(killer,)) if killer in run.tests else run
+        if killer not in run.tests:
+            return run
+        return dataclasses.replace(run, tests=run.tests[: run.tests.index(killer) + 1])
 
     def change(self, path: str, mutant: Mutant) -> tuple[str, str]:
         return as_change(self._sources[path], mutant)
