@@ -21,6 +21,7 @@ import msgspec
 from understudy.files import durable
 from understudy.journal.delegation_folder import state_root
 from understudy.model.text import path_quoting
+from understudy.model.wire import ready
 
 _NAME = "editor-saves.jsonl"
 _LIMIT = 1 << 20
@@ -148,7 +149,7 @@ def kept_saves(checkout: Path) -> list[KeptSave]:
         saves = []
         for line in lines:
             with suppress(msgspec.MsgspecError):
-                saves.append(msgspec.json.decode(line, type=KeptSave))
+                saves.append(msgspec.json.decode(line, type=ready(KeptSave)))
         return saves
     return []
 

@@ -21,6 +21,7 @@ from understudy.model.evidence.checks import Check, CheckResult, JudgedMutant
 from understudy.model.evidence.evidence_log import EvidenceCheck, EvidenceLog, EvidenceRun, RunOn
 from understudy.model.text.sanitize import name_list
 from understudy.model.verdicts import Reservation, ReservationFact
+from understudy.model.wire import ready
 
 if TYPE_CHECKING:  # a reader of the record needs neither
     from understudy.judge.base_runs.restored_runs import Finding
@@ -113,7 +114,7 @@ class EvidenceRecord:
 def read_record(folder: Path) -> EvidenceLog | None:
     """Return the record of the last judgement; None if there is none that can be read_record."""
     try:
-        return msgspec.json.decode(durable.read_whole(folder / FILE, _MOST_BYTES), type=EvidenceLog)
+        return msgspec.json.decode(durable.read_whole(folder / FILE, _MOST_BYTES), type=ready(EvidenceLog))
     except (OSError, msgspec.MsgspecError):
         return None
 

@@ -24,6 +24,7 @@ from understudy.model.config.price_table import price_table
 from understudy.model.delegation.delegations import Usage, no_usage
 from understudy.model.delegation.ledger import LedgerShare, OrchestratorUsage
 from understudy.model.errors import UnderstudyError
+from understudy.model.wire import ready
 from understudy.policy import budget
 
 MAX_FILES = 20_000
@@ -81,8 +82,8 @@ class _CodexLine(msgspec.Struct):
     payload: _CodexPayload | None = None
 
 
-_CLAUDE = msgspec.json.Decoder(_ClaudeLine)
-_CODEX = msgspec.json.Decoder(_CodexLine)
+_CLAUDE = msgspec.json.Decoder(ready(_ClaudeLine))
+_CODEX = msgspec.json.Decoder(ready(_CodexLine))
 _Entry = TypeVar("_Entry", _ClaudeLine, _CodexLine)
 _UNKNOWN_FORM = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What a line raises that is not in the known form: the last two for damaged bytes, and for very deep nesting."""

@@ -32,6 +32,7 @@ from understudy.git.changes import Change, Entry
 from understudy.journal.delegation_folder import state_root
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import path_quoting
+from understudy.model.wire import ready
 from understudy.process import identity
 
 Documents = Mapping[str, str]
@@ -324,7 +325,9 @@ def save_accept(token: str, accept: EditorAccept) -> None:
 def load_accept(token: str) -> EditorAccept | None:
     """Return what is remembered of an accept, None if there is nothing."""
     with contextlib.suppress(OSError, msgspec.MsgspecError):
-        return msgspec.json.decode(durable.read_whole(_folder() / (token + _SUFFIX), _MOST_BYTES), type=EditorAccept)
+        return msgspec.json.decode(
+            durable.read_whole(_folder() / (token + _SUFFIX), _MOST_BYTES), type=ready(EditorAccept)
+        )
     return None
 
 

@@ -19,11 +19,13 @@ import msgspec
 
 from understudy import __version__
 from understudy.model.text import foreign_json
+from understudy.model.wire import ready
 
 INSTRUCTIONS = (
     "Understudy gives work to cheaper agents and models, each in its own worktree, and verifies the results. "
     "The user's files change only when a result is accepted."
 )
+
 VERSIONS = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"})
 """Versions of the protocol in which ``initialize`` is answered like this; the SDK answers in all others."""
 
@@ -111,7 +113,7 @@ def exchanged() -> Wire | None:
 def of(line: bytes) -> tuple[int | str, bytes] | None:
     """Return the ID of an ``initialize`` request and the line that answers it; None for any other line."""
     try:
-        request = foreign_json.decode(line, lambda data: msgspec.json.decode(data, type=_Request))
+        request = foreign_json.decode(line, lambda data: msgspec.json.decode(data, type=ready(_Request)))
     except foreign_json.UNREADABLE:
         return None
     version = request.params.protocol_version

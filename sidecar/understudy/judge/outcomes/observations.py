@@ -25,6 +25,7 @@ import msgspec
 from understudy.judge.outcomes.probe import Received
 from understudy.judge.project.interpreter import Checkout
 from understudy.model.text.sanitize import name_list
+from understudy.model.wire import ready
 
 _MOST_BYTES = 64 * 1024 * 1024
 """Largest report that is read; 100,000 tests with long names are smaller."""
@@ -442,7 +443,7 @@ class OutcomeCache:
                 # ctime cannot be set to an earlier time, unlike mtime.
                 if os.fstat(stream.fileno()).st_ctime >= self._since:
                     return None
-                return msgspec.msgpack.decode(stream.read(_MOST_KEPT_BYTES), type=Observed)
+                return msgspec.msgpack.decode(stream.read(_MOST_KEPT_BYTES), type=ready(Observed))
         except (OSError, msgspec.DecodeError):
             return None
 

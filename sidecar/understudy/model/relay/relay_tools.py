@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import msgspec
 
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.wire import ready
 
 SERVER = "understudy_relay"
 """The name of the MCP server; not that of `understudy mcp`, which users configure for themselves."""
@@ -121,7 +122,7 @@ class RelayTool(msgspec.Struct, frozen=True):
         try:
             # Models write 10 as "10", and leave a parameter out with null.
             present = {name: value for name, value in dict(arguments or {}).items() if value is not None}
-            return msgspec.convert(present, self.params, strict=False)
+            return msgspec.convert(present, ready(self.params), strict=False)
         except (msgspec.ValidationError, TypeError, ValueError) as error:
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS,

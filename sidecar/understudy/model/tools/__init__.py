@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from understudy.model.capabilities import COMMON_FIELDS, TIME_LIMITS, UNANSWERED, Capabilities, Install
+from understudy.model.wire import ready
 
 NAMES = tuple(sorted(file.stem for file in Path(__file__).parent.glob("*.toml")))
 """The tools that have a file here, which is a part of the package as a module is."""
@@ -35,4 +36,4 @@ def declared(name: str) -> Capabilities:
         if "unanswered" in table["launch"]:
             table["launch"]["unanswered"] = UNANSWERED
     table["limits"] = TIME_LIMITS.union(table.get("limits", ()))
-    return msgspec.convert({"name": name, **table}, Capabilities)
+    return msgspec.convert({"name": name, **table}, ready(Capabilities))

@@ -51,6 +51,7 @@ _LOGGED = frozenset(
         *(ErrorKind.TIMED_OUT, ErrorKind.STALLED, ErrorKind.STREAM_TRUNCATED, ErrorKind.BAD_REQUEST),
     }
 )
+
 """Failures that the program's own output can explain."""
 
 
@@ -404,7 +405,7 @@ def _address(vendor: CostAddress, task: Task, environment: Mapping[str, str]) ->
     folder = environment.get(variable)
     path = (Path(folder) if folder else Path.home() / default) / "settings.json"
     try:
-        env = msgspec.json.decode(path.read_bytes(), type=_Settings).env
+        env = msgspec.json.decode(path.read_bytes(), type=wire.ready(_Settings)).env
     except (OSError, msgspec.DecodeError):
         env = {}
     # Its settings have the last word.

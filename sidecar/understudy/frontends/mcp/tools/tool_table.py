@@ -13,6 +13,7 @@ from understudy.api.serving import mcp_permissions
 from understudy.frontends.mcp.tools import seed_tools, tool_functions, tool_params
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.relay.relay_tools import parameters_of
+from understudy.model.wire import ready
 
 Effect = Literal["reads", "adds", "stops", "changes"]
 """Reads only; adds work; stops work, which stays restorable; changes the user's files."""
@@ -54,7 +55,7 @@ class Tool:
     def decode(self, arguments: dict[str, Any] | None) -> Any:
         """Return the parameters; raise ``invalid_params``."""
         try:
-            return msgspec.convert(arguments or {}, self.params)
+            return msgspec.convert(arguments or {}, ready(self.params))
         except msgspec.ValidationError as error:
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS,

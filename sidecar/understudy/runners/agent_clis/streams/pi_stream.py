@@ -25,6 +25,7 @@ from understudy.model.delegation.events import File, Phase, Text, Thinking, Tool
 from understudy.model.errors import ErrorInfo, ErrorKind
 from understudy.model.text import foreign_json
 from understudy.model.tools import declared
+from understudy.model.wire import ready
 from understudy.runners.agent_clis.streams.stream_values import (
     MOST_ITEMS,
     WorktreePaths,
@@ -49,6 +50,7 @@ _START_FAILURES = (
     (re.compile(r'Model "[^"]*" not found'), ErrorKind.MODEL_NOT_FOUND),
     (re.compile(r"^Error: |Unknown option|Failed to load extension", re.MULTILINE), ErrorKind.CONFIG_INVALID),
 )
+
 """What it prints on standard error before it exits without a line of output; the first match counts."""
 _DIALOGS = frozenset({"select", "confirm", "input", "editor"})
 _TITLES = {
@@ -182,12 +184,14 @@ class PiStream:
     def line(self, line: bytes) -> list[_Item] | None:
         """Parse one line and return its events."""
         try:
-            kind = foreign_json.decode(line, lambda data: msgspec.json.decode(data, type=_Line)).type
+            kind = foreign_json.decode(line, lambda data: msgspec.json.decode(data, type=ready(_Line))).type
             declared = self._LINES.get(kind)
             if declared is None:
                 return [] if kind else None
             read, structure = declared
-            return list(read(self, foreign_json.decode(line, lambda data: msgspec.json.decode(data, type=structure))))
+            return list(
+                read(self, foreign_json.decode(line, lambda data: msgspec.json.decode(data, type=ready(structure))))
+            )
         except foreign_json.UNREADABLE:
             return None  # another version's structure, or not in the format: kept in the log only
 
@@ -366,7 +370,7 @@ class PiStream:
 def _text_of(message: _Message) -> str:
     try:
         blocks = foreign_json.decode(
-            bytes(message.content), lambda data: msgspec.json.decode(data, type=list[_Block] | str)
+            bytes(message.content), lambda data: msgspec.json.decode(data, type=ready(list[_Block] | str))
         )
     except msgspec.ValidationError:
         return ""
