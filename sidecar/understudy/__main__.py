@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import sys
@@ -10,6 +11,8 @@ _SHORT = frozenset(
     {"ask", "write", "summarize", "status", "delegators", "profiles", "recipes", "routes", "list", "show", "version"}
 )
 """The commands that send one request from this process, or print what is there: all is done when they return."""
+_LONG = frozenset({"serve", "rpc", "acp", "mcp", "worker"})
+"""The commands that run for as long as their client or their delegation."""
 
 
 def main() -> int:
@@ -19,6 +22,8 @@ def main() -> int:
         from understudy.frontends.cli import app
 
         return app.refuse_windows(sys.argv[1:])
+    if _LONG.intersection(sys.argv[1:2]) and sys.stderr is not None:
+        faulthandler.enable()  # its client logs standard error: a crash of the interpreter says where it happened
     if sys.argv[1:2] == ["worker"]:
         # Twenty workers at once share two cores and 40 MB each: they do not import the command line.
         from understudy.engine.running.lifecycle import worker
