@@ -156,7 +156,13 @@ export class DelegationNotifications implements Disposable {
       const key = `${id} ${request.requestId} ${request.attempt}`;
       if (this.#asked.has(key)) return;
       this.#asked.set(key, { delegation, request });
-      void this.#askPermission(delegation, request).catch((error: unknown) => this.#showError(error));
+      void this.#askPermission(delegation, request).catch((error: unknown) => {
+        this.#showError(error);
+        // The agent did not get the answer, for example because the sidecar ended: the user is asked again.
+        this.#asked.delete(key);
+        const now = this.#deps.store.delegation(id);
+        if (now) this.#update(now);
+      });
     }
   }
 

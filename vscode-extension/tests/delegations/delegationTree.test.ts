@@ -878,6 +878,21 @@ describe("notifications", () => {
     told.dispose();
   });
 
+  it("ask again when the answer did not reach the agent", async () => {
+    const asked = waiting("a");
+    const { host, store, peer, made } = runs([asked]);
+    peer.answer("understudy/delegations/answer", () => {
+      throw new Error("Understudy is not running.");
+    });
+    const told = made();
+    host.buttons.push("Reject");
+    store.tell({ delegationList: true });
+    await settled();
+    const question = "ghostwriter asks in “Tests for greeting/wrapping.py”: Run a command: pip install freezegun";
+    expect(host.messages.map(({ text }) => text)).toEqual([question, "Understudy is not running.", question]);
+    told.dispose();
+  });
+
   it("report that a question was already answered", async () => {
     const { host, peer, made } = runs([waiting("a")]);
     peer.answer("understudy/delegations/answer", () => {
