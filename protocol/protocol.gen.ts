@@ -1882,6 +1882,8 @@ export interface Attempt {
   endCommit?: string;
   /** Where its worktree is kept, if it changed files and the next attempt began again from the base; see `worktrees/list`. */
   rescueRef?: string;
+  /** What it changed, at most 100 paths; only where other delegators may take over. The next attempt continues with it if it starts from the end commit of this one. */
+  files?: string[];
   usage: Usage;
   costUsd?: string;
   /** Where the amount is from. */
@@ -3257,8 +3259,10 @@ export interface AttemptFailedEvent {
   error: ErrorInfo;
   /** Whether the same delegator is tried again. */
   willRetry: boolean;
-  /** The delegator of the next attempt, which begins with a fresh worktree. */
+  /** The delegator of the next attempt. */
   nextDelegator?: string;
+  /** Whether the next attempt continues with the files of this one; otherwise it begins with a fresh worktree. */
+  continues?: boolean;
   waitSeconds?: number;
 }
 
@@ -3271,6 +3275,8 @@ export interface CheckpointEvent {
   commit: string;
   /** Where the whole worktree is kept, if the next attempt has a fresh one. */
   rescueRef?: string;
+  /** What the attempt changed since it began, at most 100 paths; only where other delegators may take over. */
+  files?: string[];
 }
 
 /** The result: a commit and its files, or a text. */

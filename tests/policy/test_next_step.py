@@ -185,17 +185,18 @@ def test_a_run_ends_within_its_limits_whatever_the_rules_say(
         assert not any(isinstance(one.step, Retry) for one in tries), "agents have made their own retries"
 
 
-@given(FAILURES, st.booleans(), st.booleans(), st.booleans())
+@given(FAILURES, st.booleans(), st.booleans(), st.booleans(), st.booleans())
 def test_another_delegator_gets_what_it_may_be_able_to_do(
-    failure: ErrorInfo, followers: bool, waiting: bool, can_continue: bool
+    failure: ErrorInfo, followers: bool, waiting: bool, can_continue: bool, hands_over: bool
 ) -> None:
     told = history(
         Try(NextCandidate(), Failed(failure)), followers=followers, waiting=waiting, can_continue=can_continue,
-        repairs=3, rounds=3,
+        repairs=3, rounds=3, hands_over=hands_over,
     )  # fmt: skip
     decision = next_step.next_step(told)
     if failure.kind in NEXT and followers:
-        assert decision == NextCandidate(fresh=True), "no change of the failed attempt is in the result"
+        at_fault = failure.kind in {"tool_crashed", "tool_no_result", "malformed_output", "empty_output"}
+        assert decision == NextCandidate(fresh=at_fault or not hands_over), "what a broken agent left is in no result"
     elif isinstance(decision, SendBack):
         assert waiting
         assert can_continue

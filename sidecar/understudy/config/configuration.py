@@ -22,7 +22,7 @@ from understudy.model.config.delegators import (
     Scope,
 )
 from understudy.model.config.tool_definitions import ToolDefinition
-from understudy.model.delegation.spec import Bootstrap, PauseBounds, RelayBounds
+from understudy.model.delegation.spec import Bootstrap, Handover, PauseBounds, RelayBounds
 from understudy.model.errors import ErrorKind, Location, UnderstudyError
 from understudy.model.evidence.checks import Check, Evidence
 from understudy.process.program_spec import processors
@@ -104,6 +104,9 @@ class Fallback(PauseBounds):
     remote: bool = False
     """`true`: a delegator on a server of other machines may take over from one on this machine. Never from one with
     `locality = "local"`."""
+    handover: Handover = "continue"
+    """`"continue"`: who takes over continues the work of the one before, if its account, its server or a limit was the
+    reason. `"fresh"`: it always begins with a fresh worktree."""
 
 
 class Environment(msgspec.Struct, frozen=True):

@@ -2,7 +2,8 @@
 
 ::
 
-    fallback    after a failure that another delegator may not have: the next candidate, from the base
+    fallback    after a failure that another delegator may not have: the next candidate, which continues the work
+                unless the agent itself was the reason
     messages    the user said more while the agent worked: tell it, in its session
     repair      a required check fails: send the result back with the output
     strengthen  tests notice too little: send it back with what they do not notice
@@ -33,6 +34,10 @@ _FAILS_AGAIN = frozenset(
     }
 )
 """Failures that would happen again at once, whatever the user said."""
+_AGENT_AT_FAULT = frozenset(
+    {ErrorKind.TOOL_CRASHED, ErrorKind.TOOL_NO_RESULT, ErrorKind.MALFORMED_OUTPUT, ErrorKind.EMPTY_OUTPUT}
+)
+"""Failures after which nothing is known about the files: the next candidate begins again from the base."""
 _BY_KILLS = frozenset(
     {
         Reservation.NO_MUTANT_KILLED,
@@ -184,6 +189,8 @@ class History:
     """How often stronger tests may be asked for."""
     followers: bool
     """Whether a further candidate can be tried."""
+    hands_over: bool = False
+    """Whether the next candidate may continue the files of the last one."""
     waiting: bool = False
     """Whether the user said something that no agent got."""
     can_continue: bool = False
@@ -234,11 +241,13 @@ Rule = Callable[[History], Decision | None]
 def fallback(history: History) -> Decision | None:
     """Return the next candidate after a failure that another delegator may not have.
 
-    The same candidate is never tried again: backends and agents have made their own retries before they failed.
+    It continues the work of the last one, if the account, the server or a limit of that one was the reason. The same
+    candidate is never tried again: backends and agents have made their own retries before they failed.
     """
     if history.failure is None or _improves(history.last):
         return None
-    return NextCandidate() if class_of(history.failure.kind) is not None else None
+    fresh = not history.hands_over or history.failure.kind in _AGENT_AT_FAULT
+    return NextCandidate(fresh) if class_of(history.failure.kind) is not None else None
 
 
 def messages(history: History) -> Decision | None:

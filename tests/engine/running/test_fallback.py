@@ -1,4 +1,4 @@
-"""Another delegator takes over from one that cannot work, in a fresh worktree."""
+"""Another delegator takes over from one that cannot work: here one that crashed, in a fresh worktree."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FINISHES = """
 
 @pytest.fixture
 def two(project):
-    project.program("first", FAILS.format(kind="rate_limited", tokens=100))
+    project.program("first", FAILS.format(kind="tool_crashed", tokens=100))
     project.program("second", FINISHES)
     for name in ("first", "second"):  # a session of the first one must not reach the second
         file = project.config / "delegators" / f"{name}.toml"
@@ -55,7 +55,7 @@ def test_the_next_delegator_begins_again_from_the_base(two):
     first, second = done.attempts
     assert (first.delegator, second.delegator, first.failure.kind, second.failure) == (
         *("first", "second"),
-        *("rate_limited", None),
+        *("tool_crashed", None),
     )
     assert first.start_commit == second.start_commit == done.base
     assert "It does not work." in second.reason
@@ -68,14 +68,15 @@ def test_the_next_delegator_begins_again_from_the_base(two):
 
     lines = [one for one in ledger.read() if one.id == done.id]
     assert [(one.attempt, one.delegator, one.failure) for one in lines] == [
-        (1, "first", "rate_limited"),
+        (1, "first", "tool_crashed"),
         (2, "second", None),
     ]
 
 
 def test_the_worktree_of_the_failed_attempt_can_be_restored_byte_for_byte(two, tmp_path):
     two.program(
-        "first", '    pathlib.Path("ignored").write_bytes(bytes(range(256)))\n' + FAILS.format(kind="stalled", tokens=1)
+        "first",
+        '    pathlib.Path("ignored").write_bytes(bytes(range(256)))\n' + FAILS.format(kind="tool_crashed", tokens=1),
     )
     two.write(".gitignore", "ignored\n")
     done = work(two, fallback=["second"])
@@ -128,7 +129,7 @@ def test_the_last_failure_counts_when_all_fail(two):
     two.program("second", FAILS.format(kind="overloaded", tokens=1))
     done = work(two, fallback=["second"])
     assert (done.verdict, done.error.kind) == ("failed", "overloaded")
-    assert [one.failure.kind for one in done.attempts] == ["rate_limited", "overloaded"]
+    assert [one.failure.kind for one in done.attempts] == ["tool_crashed", "overloaded"]
 
 
 def test_a_delegator_names_its_own_fallbacks_and_a_request_replaces_them(two):

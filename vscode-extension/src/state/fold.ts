@@ -154,7 +154,11 @@ function change(now: Delegation, event: Event): Fields<Delegation> {
       };
     case "checkpoint":
       return {
-        attempts: changeAttempt(now, event.attempt, { endCommit: event.commit, rescueRef: event.rescueRef }),
+        attempts: changeAttempt(now, event.attempt, {
+          endCommit: event.commit,
+          rescueRef: event.rescueRef,
+          ...(event.files?.length ? { files: event.files } : {}),
+        }),
         head: event.commit,
         terminal: undefined,
       };

@@ -268,7 +268,9 @@ export function agentMessageLines({ text, sender }: EventOf<"agent_message">): L
 export function attemptFailedLines(event: EventOf<"attempt_failed">): Line[] {
   const next =
     event.nextDelegator !== undefined
-      ? t("Continuing with {0}.", event.nextDelegator)
+      ? event.continues === true
+        ? t("{0} continues its work.", event.nextDelegator)
+        : t("{0} begins again in a fresh worktree.", event.nextDelegator)
       : event.willRetry
         ? t("Retrying.")
         : "";

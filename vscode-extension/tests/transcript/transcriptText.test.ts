@@ -68,7 +68,7 @@ describe("TranscriptText", () => {
         "",
         "Why big-coder: It is the first delegator of the route `tests`.",
         "",
-        "✗ models.example.com is busy (529). Continuing with my-agent. Waiting 1.5 s.",
+        "✗ models.example.com is busy (529). my-agent begins again in a fresh worktree. Waiting 1.5 s.",
         "",
         "## Attempt 2: my-agent (small-1)",
         "",

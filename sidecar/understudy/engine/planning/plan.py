@@ -290,6 +290,7 @@ def plan(
         bootstrap=configuration.worktrees,
         evidence=configuration.evidence,
         pauses=configuration.fallback,
+        handover=configuration.fallback.handover,
         relay=configuration.relay,
         rounds=rounds,
         repairs=start_options.repairs_of(params, recipe, delegator),

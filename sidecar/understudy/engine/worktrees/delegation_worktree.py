@@ -285,6 +285,10 @@ class DelegationWorktree:
         """Return the tree id of a commit."""
         return verification.tree_of(self.store, commit)
 
+    def changed_paths(self, base: str, head: str) -> list[tuple[str, str]]:
+        """Return what happened to each file that differs in two commits (``modified``), and its path."""
+        return [(status, os.fsdecode(path)) for status, path in diff.changed_paths(self.store, base, head)]
+
     def base_files(self) -> dict[bytes, tuple[str, str]]:
         """Return path → (mode, object id) of the files of the base that the user sees."""
         hidden = self.store.hidden(self.record.base_commit)

@@ -101,8 +101,9 @@ class Translator:
                 yield self._asked(event)
             case events.PermissionAnswered():
                 yield from self._answered(event)
-            case events.AttemptFailed(error=error, next_delegator=following):
-                after = f"\n\n{one_line(following)} takes over." if following else ""
+            case events.AttemptFailed(error=error, next_delegator=following, continues=continues):
+                how = "continues its work" if continues else "takes over, in a fresh worktree"
+                after = f"\n\n{one_line(following)} {how}." if following else ""
                 yield message(f"\n\n{failure(error)}{after}\n\n")
             case events.UserMessage(text=text):
                 yield helpers.update_user_message_text(sanitize.sanitize(text))

@@ -263,7 +263,8 @@ def _attempt_failed(delegation: Delegation, event: events.AttemptFailed, change:
 
 
 def _checkpoint(delegation: Delegation, event: events.Checkpoint, change: _Change) -> None:
-    _change_attempt(delegation, event, change, end_commit=event.commit, rescue_ref=event.rescue_ref)
+    files = {"files": event.files} if event.files else {}
+    _change_attempt(delegation, event, change, end_commit=event.commit, rescue_ref=event.rescue_ref, **files)
     change["head"] = event.commit
     change["terminal"] = None
 

@@ -164,6 +164,9 @@ class Attempt(Wire, kw_only=True):
     rescue_ref: str | None = None
     """Where its worktree is kept, if it changed files and the next attempt began again from the base; see
     ``worktrees/list``."""
+    files: list[str] = msgspec.field(default_factory=list)
+    """What it changed, at most 100 paths; only where other delegators may take over. The next attempt continues with it
+    if it starts from the end commit of this one."""
     usage: Usage
     cost_usd: str | None = None
     cost_source: CostSource = "unknown"

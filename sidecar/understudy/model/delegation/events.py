@@ -224,7 +224,9 @@ class AttemptFailed(Event, tag="attempt_failed", kw_only=True):
     will_retry: bool
     """Whether the same delegator is tried again."""
     next_delegator: str | None = None
-    """The delegator of the next attempt, which begins with a fresh worktree."""
+    """The delegator of the next attempt."""
+    continues: bool = False
+    """Whether the next attempt continues with the files of this one; otherwise it begins with a fresh worktree."""
     wait_seconds: float | None = None
 
 
@@ -234,6 +236,8 @@ class Checkpoint(Event, tag="checkpoint", kw_only=True):
     commit: str
     rescue_ref: str | None = None
     """Where the whole worktree is kept, if the next attempt has a fresh one."""
+    files: list[str] = msgspec.field(default_factory=list)
+    """What the attempt changed since it began, at most 100 paths; only where other delegators may take over."""
 
 
 class Result(Event, tag="result", kw_only=True):

@@ -75,6 +75,10 @@ class SpecCandidate(Wire, kw_only=True):
         return self.delegator.launch is not None and self.delegator.launch.relay is True
 
 
+Handover = Literal["continue", "fresh"]
+"""Whether who takes over continues the work of the one before, unless the agent was the reason, or begins again."""
+
+
 class PauseBounds(Wire, kw_only=True):
     """When a delegator that keeps failing is paused, and how long (``[fallback]`` of the configuration)."""
 
@@ -132,6 +136,7 @@ class Spec(Wire, kw_only=True):
     evidence: Evidence = msgspec.field(default_factory=Evidence)
     """How much the tests must notice."""
     pauses: PauseBounds = msgspec.field(default_factory=PauseBounds)
+    handover: Handover = "continue"
     relay: RelayBounds = msgspec.field(default_factory=RelayBounds)
     """How far its agent may delegate further."""
     rounds: int = 0

@@ -30,6 +30,7 @@ from understudy.runners.runner import Message, Send
 
 _FOLLOWING = "# What is asked for now"
 _SAID = "# What the user said after that"
+_HANDED_OVER = "# The work so far"
 HAND_OVER_SECONDS = 2.0
 """After this, a message that the agent does not read waits for the end of its turn."""
 _WORKS = (events.Text, events.Thinking, events.ToolCall, events.Plan, events.File)
@@ -50,10 +51,14 @@ class Conversation:
         self._writer = writer
         self._messages = messages
         self._fresh_from = 1
+        self._notes = ""
 
-    def forget(self, number: int) -> None:
-        """Start new sessions from the attempt ``number`` on: those of earlier ones know files that are gone."""
-        self._fresh_from = number
+    def forget(self, number: int, notes: str = "") -> None:
+        """Start new sessions from the attempt ``number`` on: those of earlier ones know files that are gone.
+
+        Where they are not gone, ``notes`` say what was done to them: the sessions are those of another agent.
+        """
+        self._fresh_from, self._notes = number, notes
 
     def session(self, candidate: SpecCandidate) -> str | None:
         """Return the last session of the candidate's tool: from an earlier attempt, else from the parent."""
@@ -88,8 +93,8 @@ class Conversation:
         )
 
     def told(self, messages: Sequence[str]) -> Spec:
-        """Return what the agent is asked, with the ``messages`` of the user after that."""
-        return _with(self._spec, _SAID, messages)
+        """Return what the agent is asked, with the ``messages`` of the user after that, and what others have done."""
+        return _with(_with(self._spec, _SAID, messages), _HANDED_OVER, [self._notes] if self._notes else [])
 
     def asked_for(self, request: str, candidate: SpecCandidate) -> Spec:
         """Return what the agent is asked when ``request`` follows; a new session gets everything from before."""

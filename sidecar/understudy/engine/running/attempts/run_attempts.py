@@ -1,7 +1,8 @@
 """The attempts of one run, one at a time: who makes it, what may be spent, what the last one led to.
 
-A retry, and an attempt that is asked for more, continue in the same worktree. A candidate that begins again gets a
-new one: the worktree before is kept under a rescue reference, and no change of it is in the result.
+A retry, and an attempt that is asked for more, continue in the same worktree, and so does a candidate that takes the
+work over: it gets notes of what was done. A candidate that begins again gets a new worktree: the one before is kept
+under a rescue reference, and no change of it is in the result.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from understudy.engine.planning import hand_over
 from understudy.engine.planning.prompt import tokens_of
 from understudy.engine.queueing import launcher, start_conditions
 from understudy.engine.queueing.start_conditions import Admission
@@ -24,16 +26,20 @@ from understudy.engine.running import preparation
 from understudy.engine.running.attempts.agent_conversation import Conversation, UserMessages
 from understudy.engine.running.run_context import RunContext
 from understudy.engine.running.user_requests import PermissionRequests
-from understudy.files import durable
+from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
+from understudy.files import durable, nofollow
+from understudy.journal import reader
 from understudy.journal.writing.writer import Writer
 from understudy.model.config.delegators import Delegator, Limits, ModelServer
 from understudy.model.delegation import events
 from understudy.model.delegation.spec import Spec, SpecCandidate
 from understudy.model.errors import ErrorKind, UnderstudyError, scope_of
 from understudy.model.remedies import Remedy, RemedyKind
+from understudy.model.text.path_quoting import quote
 from understudy.policy.budget import Budget, Shortage, Spending, billed, spent_in
 from understudy.policy.candidates import Option, Turn, next_turn, why_too_small
 from understudy.policy.patience import Patience
+from understudy.process.guardian import marked_processes
 from understudy.runners.runner import Emit, McpServer, Outcome, Relay, Task, runner_for
 from understudy.secrets import keys
 from understudy.secrets.redaction import Redactor
@@ -41,6 +47,8 @@ from understudy.secrets.redaction import Redactor
 if TYPE_CHECKING:
     from understudy.engine.running.relay.relay_host import RelayHost
 
+_MOST_NAMED = 100
+"""Of the files that one attempt changed."""
 SNAPSHOT_SECONDS = 300.0
 """How long git may take to commit a worktree."""
 _GivenRelay = tuple[Relay | None, list[McpServer], Path | None]
@@ -356,7 +364,14 @@ class Checkpoints:
         """Commit nothing yet."""
         self.commit: str | None = None
         """The last checkpoint; None while the worktree has changes that no checkpoint contains."""
+        self._began: str | None = None
+        """What the last attempt started from."""
         self._run = run
+
+    def begin(self) -> str | None:
+        """Note that an attempt begins; return what it starts from, None without a worktree."""
+        self._began, self.commit = self.start_commit, None
+        return self._began
 
     @property
     def start_commit(self) -> str | None:
@@ -384,7 +399,8 @@ class Checkpoints:
                 reference = await run.in_thread(tree.keep_changed, commit, keep_as, limit_seconds=limit_seconds)
         finally:
             if (self.commit is None or reference is not None) and run.spec.recipe.returns != "text":
-                run.emit(events.Checkpoint(commit=commit, rescue_ref=reference))
+                files = await run.in_thread(self._changed, tree, commit)
+                run.emit(events.Checkpoint(commit=commit, rescue_ref=reference, files=files))
             self.commit = commit
         return commit
 
@@ -407,6 +423,13 @@ class Checkpoints:
             commit = await run.in_thread(tree.checkpoint, lambda _: None, limit_seconds=SNAPSHOT_SECONDS)
             run.emit(events.Checkpoint(commit=commit))
 
+    def _changed(self, tree: DelegationWorktree, commit: str) -> list[str]:
+        """Return what the last attempt changed, as quoted paths; nothing where no other delegator may take over."""
+        if len(self._run.spec.candidates) == 1 or self._began is None:
+            return []
+        changed = tree.changed_paths(self._began, commit)
+        return [quote(os.fsencode(path)) for _, path in changed[:_MOST_NAMED]]
+
     def _write_target(self, answer: str | None) -> None:
         """Write the answer of a recipe that returns a file."""
         target = preparation.target_of(self._run.spec)
@@ -425,6 +448,8 @@ class Attempts:
         """What the last attempt led to, if its agent finished."""
         self.failure: UnderstudyError | None = None
         """Why the last attempt failed."""
+        self._first_here = 1
+        """The first attempt in the present worktree."""
         self._run = run
         self._links = links
         self._worked = worked
@@ -462,8 +487,8 @@ class Attempts:
         if limits is not None:
             candidate = msgspec.structs.replace(candidate, limits=limits)
         order = Order(number=self.number, candidate=candidate, reason=reason, patience=patience, request=request)
-        start_commit = self._checkpoints.start_commit
-        self.outcome = self.failure = self._checkpoints.commit = None
+        start_commit = self._checkpoints.begin()
+        self.outcome = self.failure = None
         self._single.announce(order, start_commit)
         try:
             self.outcome = await self._single.work(order)
@@ -512,7 +537,30 @@ class Attempts:
     def begin_afresh(self) -> None:
         """Note that the worktree was replaced: earlier sessions know files that are gone."""
         self._checkpoints.commit = None
-        self._conversation.forget(self.number + 1)
+        self._first_here = self.number + 1
+        self._conversation.forget(self._first_here)
+
+    async def hand_over(self) -> None:
+        """Let the next attempt continue the worktree as it is, with notes of what was done to it."""
+        run, tree = self._run, self._run.tree
+        # No process of the attempt before may write to what the next one works on.
+        await run.in_thread(marked_processes.kill_leftovers, run.folder.id)
+        commit = await self.checkpoint()
+        if tree is not None and commit is not None:
+            notes = await run.in_thread(self._write_notes, tree, commit)
+            self._conversation.forget(self.number + 1, notes)
+
+    def _write_notes(self, tree: DelegationWorktree, commit: str) -> str:
+        """Write what was done in this worktree for the next agent; return it."""
+        run, notes = self._run, hand_over.Notes(self._first_here)
+        after = 0
+        while recorded := reader.read_events(run.folder, after):
+            notes.read(recorded)
+            after = recorded[-1].seq
+        attempts = [attempt for attempt in run.writer.delegation.attempts if attempt.number >= self._first_here]
+        text = notes.text(run.spec.asked().task or "", attempts, tree.changed_paths(tree.record.base_commit, commit))
+        nofollow.write_over(tree.agent_path, hand_over.FILE, text.encode("utf-8", "replace"))
+        return text
 
     def return_to(self, outcome: Outcome | None, commit: str | None) -> None:
         """Note that the worktree is that of an earlier result again, or of a later one that was kept."""

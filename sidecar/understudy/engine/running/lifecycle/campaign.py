@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
+from understudy.config.discovery import declarations
 from understudy.engine.planning import prompt
 from understudy.engine.running.attempts.run_attempts import Attempts
 from understudy.engine.running.lifecycle.results import Judging, ResultCollection, Trial
@@ -184,6 +185,8 @@ class Campaign:
         decision, turn = next_step.next_step(history, self._rules), None
         if isinstance(decision, NextCandidate):
             turn = await self._attempts.choose(self._next_place)
+            if turn is not None and not self._can_take_over(turn):
+                decision = NextCandidate()
             if turn is None:
                 decision = next_step.next_step(dataclasses.replace(history, followers=False), self._rules)
         if failure is not None:
@@ -215,6 +218,12 @@ class Campaign:
     @property
     def _candidate(self) -> SpecCandidate:
         return self._run.spec.candidates[self._turn.option.place]
+
+    def _can_take_over(self, turn: Turn) -> bool:
+        """Return whether a candidate understands what was done before it."""
+        candidate = self._run.spec.candidates[turn.option.place]
+        declared = declarations.capabilities_of(candidate.delegator, candidate.model_server, candidate.tool_definition)
+        return declared is None or declared.follows_instructions
 
     def _take(self, turn: Turn) -> None:
         self._before, self._turn = self._turn, turn
@@ -248,6 +257,9 @@ class Campaign:
                 run.emit(events.Phase(text="Creating a fresh worktree"))
                 await self._preparation.renew()
             self._attempts.begin_afresh()
+        elif isinstance(step, NextCandidate):
+            run.emit(events.Phase(text=f"Handing the work over to {self._turn.option.name}"))
+            await self._attempts.hand_over()
         elif self._trial is None:
             await self._attempts.checkpoint()
         if isinstance(step, Retry) and step.wait_seconds > 0:
@@ -368,6 +380,7 @@ class Campaign:
             repairs=run.spec.repairs,
             rounds=run.spec.rounds,
             # A text is not put on trial.
+            hands_over=run.spec.handover == "continue" and run.spec.recipe.returns == "tree" and run.tree is not None,
             followers=has_more and (result is None or result.head is not None),
             waiting=self._attempts.user_waits,
             can_continue=self._attempts.user_waits and self._attempts.can_continue(self._candidate),
@@ -403,6 +416,7 @@ class Campaign:
                 error=failure.info(),
                 will_retry=again,
                 next_delegator=turn.option.name if turn is not None else None,
+                continues=isinstance(decision, NextCandidate) and not decision.fresh,
                 wait_seconds=wait_seconds if again else None,
             )
         )

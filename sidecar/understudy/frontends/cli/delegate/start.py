@@ -66,7 +66,7 @@ _what_to_do = options.all_of(
         metavar="NAME",
         multiple=True,
         shell_complete=options.complete_delegators,
-        help="A delegator that takes over, in a fresh worktree, when the one before cannot work; may be repeated.",
+        help="A delegator that takes over when the one before cannot work; may be repeated.",
     ),
     click.option("--no-fallback", is_flag=True, help="Let no other delegator take over."),
     click.option("--each", is_flag=True, help="Start one delegation for each of FILES, as a group."),

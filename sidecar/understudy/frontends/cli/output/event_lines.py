@@ -50,6 +50,7 @@ def line(event: events.Event) -> str | None:
             return f"delegates, in the group {one_line(group)}"
         case events.AttemptFailed(error=failure, will_retry=again, next_delegator=following, wait_seconds=wait):
             text, after = f"failed: {_first_line(failure.message)}", _what_next(again, following, wait)
+            after += " and continues its work" if event.continues else ""
             return f"{text.removesuffix('.')}{after}" if after else text
         case events.Result(files=files) if files:
             added, removed = sum(file.additions for file in files), sum(file.deletions for file in files)

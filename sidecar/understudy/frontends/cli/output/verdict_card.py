@@ -10,7 +10,7 @@ from understudy.frontends.cli.output import event_lines
 from understudy.frontends.cli.output.output import cost_origin, review_counts, thousands
 from understudy.frontends.cli.terminal import permission_prompt
 from understudy.frontends.cli.terminal.terminal import Paint, local_time, one_line, path, sanitize, short_path
-from understudy.model.delegation.delegations import Delegation
+from understudy.model.delegation.delegations import Attempt, Delegation
 from understudy.model.errors import ErrorKind, class_of
 from understudy.model.evidence.checks import BaseComparison, JudgedMutant, MutantStatus, MutationResult
 from understudy.model.places import described, share, untested, without_tests
@@ -275,7 +275,15 @@ def _attempts(delegation: Delegation) -> list[str]:
         rows.append(f"  {attempt.delegator}: {event_lines.words(failure.kind)}: {one_line(failure.message)[:200]}")
         if attempt.rescue_ref is not None:
             rows.append(f"    what it changed is kept as {one_line(attempt.rescue_ref)}")
+        elif attempt.files and following.start_commit == attempt.end_commit:
+            rows.append(f"    {following.delegator} continued with {_names(attempt)}")
+    if rows and delegation.attempts[-1].failure is None and delegation.attempts[-1].files:
+        rows.append(f"  {delegation.attempts[-1].delegator}: changed {_names(delegation.attempts[-1])}")
     return rows
+
+
+def _names(attempt: Attempt) -> str:
+    return name_list(map(path, attempt.files), _SHOWN)
 
 
 def _spent(delegation: Delegation) -> str:
