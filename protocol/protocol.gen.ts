@@ -1198,6 +1198,8 @@ export interface Route {
   order?: "listed" | "cheapest" | "fastest" | "best";
   /** `true`: a delegator on other machines may take over from one on this machine; in a user's own file only. */
   remote?: boolean;
+  /** `true`: while all candidates are paused, a delegation waits for the end of the first pause. */
+  wait?: boolean;
 }
 
 /** One or several delegators of a route: one by its name, or all that have everything that is named here. */
@@ -1760,6 +1762,10 @@ export interface StartParams {
   rounds?: number | null;
   /** Words about the work, for the conditions of routes. */
   labels?: string[] | null;
+  /** When it starts at the earliest, as RFC 3339 with an offset; it waits in the queue until then. */
+  startAt?: string | null;
+  /** `quota`: while the delegator and all that may take over are paused, it waits for the end of the first pause. */
+  when?: "quota" | null;
   /** The group that the delegation joins, made by `groups/create`. */
   groupId?: string | null;
   idempotencyKey?: string | null;
@@ -1826,6 +1832,8 @@ export interface Delegation {
   groupId?: string;
   /** Ids of the delegations of its group that must succeed before it starts. */
   after?: string[];
+  /** When it starts at the earliest. */
+  startAt?: string;
   parentId?: string;
   /** Ids of pending hunks whose accept failed because they conflict with the user's file. */
   conflicts?: string[];
@@ -2294,6 +2302,10 @@ export interface GroupTask {
   rounds?: number | null;
   /** Words about the work, for the conditions of routes. */
   labels?: string[] | null;
+  /** When it starts at the earliest, as RFC 3339 with an offset; it waits in the queue until then. */
+  startAt?: string | null;
+  /** `quota`: while the delegator and all that may take over are paused, it waits for the end of the first pause. */
+  when?: "quota" | null;
   /** The group that the delegation joins, made by `groups/create`. */
   groupId?: string | null;
   idempotencyKey?: string | null;

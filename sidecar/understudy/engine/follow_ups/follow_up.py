@@ -345,6 +345,7 @@ def _begin(
             group_id=parent.group_id,
             origin=origin,
             after=list(waits_for),
+            start_at=None,
         )
 
     folder, lock = delegation_folder.create(build, plan.buffer_files())

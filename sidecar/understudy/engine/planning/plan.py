@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
@@ -19,12 +20,13 @@ from understudy.config.validation import start_options
 from understudy.engine.planning.delegator_choice import NAMED, ChainRequest, chain_after, choose_candidate, without_keys
 from understudy.engine.planning.prompt import FILE_BYTES, Prompt, how_to_run, nothing_to_work_on, prompt_for
 from understudy.engine.planning.route_order import work_of
+from understudy.engine.queueing import start_conditions
 from understudy.files import user_file
 from understudy.git import path_rules, repository
 from understudy.journal import delegation_folder
 from understudy.model.capabilities import Capabilities, Pane
 from understudy.model.config.delegators import Scope
-from understudy.model.delegation.delegations import AskedBy, StartParams
+from understudy.model.delegation.delegations import AskedBy, Explanation, StartParams
 from understudy.model.delegation.spec import (
     SPEC_VERSION,
     Spec,
@@ -34,10 +36,13 @@ from understudy.model.delegation.spec import (
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.remedies import Lack
 from understudy.model.text import path_quoting
+from understudy.model.wire import timestamp
 from understudy.process.terminals import tmux
 
 _LOOKED_AT = 2000
 """How many files of a folder are compared with a name that is missing."""
+MOST_DAYS_AHEAD = 366
+"""How far ahead a start may be."""
 _COMMON_NAMES = frozenset({"__init__", "__main__", "index", "main", "mod", "lib"})
 """Names of files that many folders have, without their endings."""
 
@@ -303,8 +308,35 @@ def plan(
         notes=notes,
         lacks=lacks,
         group_id=params.group_id,
+        start_at=_start_of(params, chosen.explain, candidates, configuration),
     )
     return Plan(draft, files, context, target, buffers)
+
+
+def _start_of(
+    params: StartParams, explain: Explanation, candidates: Sequence[SpecCandidate], configuration: Configuration
+) -> str | None:
+    """Return when a delegation may start at the earliest, and say so in ``explain``; None: at once."""
+    if params.start_at is not None:
+        try:
+            moment = datetime.fromisoformat(params.start_at)
+        except ValueError:
+            moment = None
+        if moment is None or moment.tzinfo is None or moment > datetime.now(UTC) + timedelta(days=MOST_DAYS_AHEAD):
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS,
+                f"{params.start_at!r} is not a time with an offset within {MOST_DAYS_AHEAD} days.",
+                hint="Write it like 2026-11-21T22:00:00+01:00.",
+                parameter="startAt",
+            )
+        return timestamp(moment, "seconds") if moment > datetime.now(UTC) else None
+    route = configuration.delegators[explain.route].delegator.route if explain.route is not None else None
+    if params.when is None and not (route is not None and route.wait):
+        return None
+    end = start_conditions.end_of_first_pause(delegation_folder.state_root(), candidates)
+    if end is not None:
+        explain.reason += f"; all that can do it are paused, so it waits until {end}"
+    return end
 
 
 def _refuse_other_files(files: list[str], delegator: str, supported: Capabilities) -> None:

@@ -18,8 +18,10 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from understudy.config.discovery import declarations
@@ -31,7 +33,7 @@ from understudy.journal import change_notifications, delegation_folder, reader, 
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.writing import dead_workers
 from understudy.journal.writing.writer import Writer
-from understudy.model.delegation.events import Finished, Queued
+from understudy.model.delegation.events import Finished, Phase, Queued
 from understudy.model.delegation.spec import Spec
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.states import State
@@ -43,6 +45,12 @@ from understudy.store.store import Entry
 
 MOST_LAUNCHES = 3
 """The most worker starts for a delegation whose worker dies before it writes ``started``."""
+
+TIMER_SECONDS = 20.0
+"""The longest time without a look at the clock while something waits for a moment."""
+
+_TIMER_TOPIC = "moments"
+"""Notified when the moments that something waits for change."""
 
 NOT_STARTED = frozenset({State.PREPARING, State.QUEUED})
 """The states of a delegation with an entry."""
@@ -82,13 +90,16 @@ def submit(folder: Folder, lock: int) -> None:
             store.add(root, Entry(folder.id, spec.slots, 0, names, digest), record=needs_worktree(spec))
             failpoint("entry added")
             claim = Claim(folder, lock)
-            if spec.after:
+            if start_conditions.awaits_something(spec):
                 _settle(root, claim, spec)
             if start_waiting(root, claim):
                 return
             with Writer(folder, lock) as writer:
                 if writer.delegation.state in NOT_STARTED:
                     writer.append(Queued(position=store.position(root, folder.id)), attempt=0)
+                    if spec.start_at is not None:
+                        moment = datetime.fromisoformat(spec.start_at).astimezone()
+                        writer.append(Phase(text=f"waiting until {moment:%Y-%m-%d %H:%M}"), attempt=0)
         except (UnderstudyError, OSError) as error:
             # The store may be unable to remove the entry now: what was refused must not start later all the same.
             if not _finish(Claim(folder, lock), _typed(error, root).info()):
@@ -130,6 +141,7 @@ def start_waiting(root: Path, mine: Claim | None = None, *, problems: dict[str, 
                 if claim is not mine:
                     os.close(claim.lock)
         ensure_recorder(root)
+        ensure_timer(root)
     except (UnderstudyError, OSError) as error:
         if mine is not None and not launched_mine:
             raise
@@ -183,6 +195,8 @@ def leave(root: Path, identifier: str) -> None:
     """Take a delegation out of the queue that started or ended; if that fails now, the next one that serves it does."""
     with contextlib.suppress(UnderstudyError):
         store.leave(root, identifier)
+        if durable.is_locked(_timer_lock(root)):
+            change_notifications.notify(_TIMER_TOPIC)
 
 
 class SpareSlot:
@@ -251,12 +265,41 @@ def ensure_recorder(root: Path) -> None:
         _spawn_helper(root, ["--record-bases"], held)
 
 
+def ensure_timer(root: Path) -> None:
+    """Start a process that serves the queue when the next moment has come that something waits for, unless one runs."""
+    if start_conditions.next_moment(root) is None or durable.is_locked(_timer_lock(root)):
+        return
+    held = durable.try_lock(_timer_lock(root))
+    if held is not None:
+        _spawn_helper(root, ["--timer"], held)
+
+
+def serve_moments(root: Path, lock: int) -> None:
+    """Serve the queue at each moment that something waits for, until there is none; this closes ``lock``.
+
+    It looks at the clock at least every ``TIMER_SECONDS``: a machine that slept, or whose clock was set, is late by no
+    more than that.
+    """
+    with change_notifications.ChangeListener(only=[_TIMER_TOPIC]) as listener:
+        while (moment := start_conditions.next_moment(root)) is not None:
+            listener.wait(min(TIMER_SECONDS, max(0.0, moment - time.time())))
+            start_waiting(root)
+    os.close(lock)
+    ensure_timer(root)  # for what was added before the lock was free
+
+
 def lock_recorder(root: Path) -> int | None:
     """Return the descriptor of the lock that a new recorder inherits; None when there is one."""
     place = _recorder_lock(root)
     with durable.named_failures(place):
         place.parent.mkdir(mode=durable.PRIVATE_FOLDER, exist_ok=True)
         return durable.try_lock(place)
+
+
+def _timer_lock(root: Path) -> Path:
+    place = root / "queue" / "timer.lock"
+    place.parent.mkdir(mode=durable.PRIVATE_FOLDER, exist_ok=True)
+    return place
 
 
 def _recorder_lock(root: Path) -> Path:
@@ -365,7 +408,7 @@ def _may_launch(root: Path, claim: Claim, entry: Entry) -> bool:
     have not ended is held.
     """
     spec = delegation_folder.read_spec(claim.folder)
-    if spec.after and not _settle(root, claim, spec):
+    if start_conditions.awaits_something(spec) and not _settle(root, claim, spec):
         return False
     spent = start_conditions.exceeded_group_budget(spec.group_id)
     error = spent.info() if spent is not None else None

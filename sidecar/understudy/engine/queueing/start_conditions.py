@@ -39,7 +39,7 @@ from understudy.journal.writing import dead_workers
 from understudy.model.config.config_entries import CircuitState, Pause
 from understudy.model.config.delegators import Delegator, EnvReference, Limits, ModelServer
 from understudy.model.delegation.delegations import Delegation, GroupBudget
-from understudy.model.delegation.spec import PauseBounds, RelayBounds, Spec
+from understudy.model.delegation.spec import PauseBounds, RelayBounds, Spec, SpecCandidate
 from understudy.model.errors import ErrorInfo, ErrorKind, FailureClass, UnderstudyError, class_of
 from understudy.model.states import STATES_WITH_WORKER, State
 from understudy.model.text.delegation_text import meaning
@@ -298,6 +298,15 @@ def pauses(state: Path, delegator: Delegator, server: ModelServer | None) -> lis
     ]
 
 
+def end_of_first_pause(state: Path, candidates: Iterable[SpecCandidate]) -> str | None:
+    """Return when the first of ``candidates`` may be tried again; None if one of them may be tried now."""
+    ends = [
+        max((pause.until for pause in pauses(state, candidate.delegator, candidate.model_server)), default=None)
+        for candidate in candidates
+    ]
+    return min((end for end in ends if end is not None), default=None) if None not in ends else None
+
+
 def _key(delegator: Delegator, server: ModelServer | None) -> str:
     launch = delegator.launch
     parts: list[Any] = [delegator.tool, delegator.mode, launch.command if launch is not None else None, delegator.env]
@@ -391,9 +400,29 @@ def submission_order(after: Sequence[Sequence[int]]) -> list[int]:
     return order
 
 
+_MOMENT = "at "
+"""What a delegation awaits that may not start before a moment: this, and the moment."""
+
+
+def awaits_something(spec: Spec) -> bool:
+    """Return whether a delegation may have to wait for more than a slot."""
+    return bool(spec.after or spec.start_at)
+
+
+def next_moment(root: Path) -> float | None:
+    """Return the first moment that something in the queue waits for, in seconds since the epoch."""
+    moments = [_epoch(other.removeprefix(_MOMENT)) for other in store.awaited(root) if other.startswith(_MOMENT)]
+    return min((moment for moment in moments if moment is not None), default=None)
+
+
 def unended_predecessors(spec: Spec) -> list[str]:
-    """Return those that this task comes after and that have not ended; raise ``Blocked`` if one did not succeed."""
+    """Return what this task waits for: its moment, and those that it comes after and that have not ended.
+
+    Raises ``Blocked`` if one of these did not succeed.
+    """
     running: list[str] = []
+    if spec.start_at is not None and not _has_come(spec.start_at):
+        running.append(_MOMENT + spec.start_at)
     for identifier in spec.after:
         try:
             ended = _current(identifier)
@@ -413,11 +442,18 @@ def unended_predecessors(spec: Spec) -> list[str]:
 
 
 def has_ended(identifier: str) -> bool:
-    """Return whether a task has ended, in any way, so that those that come after it must be looked at."""
+    """Return whether a task has ended, in any way, or a moment has come: what waits for it must be looked at."""
+    if identifier.startswith(_MOMENT):
+        return _has_come(identifier.removeprefix(_MOMENT))
     try:
         return _is_over(_current(identifier))
     except UnderstudyError as error:
         return not _may_pass(error)
+
+
+def _has_come(moment: str) -> bool:
+    seconds = _epoch(moment)
+    return seconds is None or seconds <= time.time()
 
 
 def after_retries(spec: Spec) -> list[str]:

@@ -203,6 +203,8 @@ class Route(RouteConditions, kw_only=True):
     how many of these ended as verified, less where there were few. Those of which that is not known come last."""
     remote: bool = False
     """`true`: a delegator on other machines may take over from one on this machine; in a user's own file only."""
+    wait: bool = False
+    """`true`: while all candidates are paused, a delegation waits for the end of the first pause."""
 
 
 class Delegator(Strict, kw_only=True):

@@ -81,6 +81,10 @@ class StartParams(Strict, kw_only=True):
     notice more. Absent: as the recipe says."""
     labels: list[str] | None = None
     """Words about the work, for the conditions of routes."""
+    start_at: str | None = None
+    """When it starts at the earliest, as RFC 3339 with an offset; it waits in the queue until then."""
+    when: Literal["quota"] | None = None
+    """`quota`: while the delegator and all that may take over are paused, it waits for the end of the first pause."""
     group_id: str | None = None
     """The group that the delegation joins, made by ``groups/create``."""
     idempotency_key: str | None = None
@@ -369,6 +373,8 @@ class Delegation(Wire, kw_only=True):
     group_id: str | None = None
     after: list[str] = msgspec.field(default_factory=list)
     """Ids of the delegations of its group that must succeed before it starts."""
+    start_at: str | None = None
+    """When it starts at the earliest."""
     parent_id: str | None = None
     conflicts: list[str] = msgspec.field(default_factory=list)
     """Ids of pending hunks whose accept failed because they conflict with the user's file."""

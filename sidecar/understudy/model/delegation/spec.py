@@ -159,6 +159,8 @@ class Spec(Wire, kw_only=True):
     group_id: str | None = None
     after: list[str] = msgspec.field(default_factory=list)
     """Delegations of the same group that must succeed before this one starts."""
+    start_at: str | None = None
+    """When it starts at the earliest: RFC 3339, UTC."""
     parent_id: str | None = None
     origin: Origin | None = None
 
@@ -210,6 +212,7 @@ def initial(spec: Spec) -> Delegation:
         started_at=spec.created_at,
         group_id=spec.group_id,
         after=spec.after,
+        start_at=spec.start_at,
         parent_id=spec.parent_id,
         last_seq=0,
     )

@@ -52,6 +52,9 @@ def main(argv: list[str]) -> int:
 
         start_conditions.hold_keys(root, argv[1], _inherited(argv[2]), lambda: launcher.start_waiting(root))
         return 0
+    if argv[0] == "--timer":
+        launcher.serve_moments(root, _inherited(argv[1]))
+        return 0
     from understudy.engine.queueing.start_conditions import Slot
 
     slot = None

@@ -8,6 +8,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import click
@@ -15,6 +16,8 @@ from click.shell_completion import CompletionItem
 
 from understudy.model.errors import UnderstudyError
 
+_LATER = re.compile(r"\+(\d{1,5})\s*([mhd])")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 _ALSO = (
     ("api_key", "--key-env"),
     ("model_properties", "--property"),
@@ -106,6 +109,24 @@ def limits(arguments: dict[str, Any]) -> dict[str, Any] | None:
 
     names = [name.replace("-", "_") for name, _, _ in LIMITS]
     return {camel(name): arguments[name] for name in names if arguments.get(name) is not None} or None
+
+
+def moment(text: str, now: datetime | None = None) -> str:
+    """Return a time that the user wrote, as RFC 3339: ``22:00`` is the next one, ``+90m`` counts from now.
+
+    Raises ``click.BadParameter``. A text without an offset is in the time zone of this machine.
+    """
+    now = now or datetime.now().astimezone()
+    if (later := _LATER.fullmatch(text.strip())) is not None:
+        return (now + timedelta(**{_UNITS[later[2]]: int(later[1])})).isoformat(timespec="seconds")
+    with contextlib.suppress(ValueError):
+        clock = datetime.strptime(text.strip(), "%H:%M").time()  # noqa: DTZ007 - the zone follows
+        today = datetime.combine(now.date(), clock)
+        day = today if today.astimezone() > now else today + timedelta(days=1)
+        return day.astimezone().isoformat(timespec="seconds")
+    with contextlib.suppress(ValueError):
+        return datetime.fromisoformat(text.strip()).astimezone().isoformat(timespec="seconds")
+    raise click.BadParameter(f"{text!r} is not a time. Write it like 22:00, '2026-12-24 08:00', +90m or +2h.")
 
 
 def completes(find: Callable[[click.Context], Iterable[tuple[str, str]]]) -> Completion:

@@ -103,6 +103,18 @@ _what_to_do = options.all_of(
     click.option(
         "--idempotency-key", metavar="KEY", help="Return the existing delegation if one was started with this key."
     ),
+    click.option(
+        "--at",
+        "start_at",
+        metavar="TIME",
+        callback=lambda _, __, text: None if text is None else options.moment(text),
+        help="Wait in the queue until then: 22:00 (today or tomorrow), '2026-12-24 08:00', +90m, +2h.",
+    ),
+    click.option(
+        "--when",
+        type=click.Choice(["quota"]),
+        help="quota: while the delegator and all that may take over are paused, wait for the end of the first pause.",
+    ),
     options.launch,
     options.rounds,
     options.limit_options,
@@ -213,6 +225,8 @@ def _params(arguments: dict[str, Any]) -> dict[str, Any]:
         "launch": options.launch_of(arguments),
         "rounds": arguments["rounds"],
         "labels": list(arguments["labels"]) or None,
+        "startAt": arguments["start_at"],
+        "when": arguments["when"],
         "groupId": whole_group(arguments["group"]),
         "idempotencyKey": arguments["idempotency_key"],
     }
