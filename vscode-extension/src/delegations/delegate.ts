@@ -86,7 +86,18 @@ interface DelegateDraft {
   readonly override?: DraftOverride;
   /** Delegators that all get the request, to compare their results. */
   readonly rivals?: readonly string[];
+  /** What the user has agreed to. */
+  readonly shown?: Shown;
 }
+
+/** What would be sent, and whether a model server is asked without a delegation. */
+interface Shown {
+  readonly preview: PreviewResult;
+  readonly asks: boolean;
+}
+
+/** Start what a preview has shown, or what needs none; returns the ID of a single delegation. */
+type Start = (deps: DelegateDeps, params: StartParams, shown?: Shown) => Promise<string | undefined>;
 
 /** What the user has changed of a delegator, for this delegation. */
 interface DraftOverride {
@@ -210,7 +221,7 @@ export async function delegate(deps: DelegateDeps, given: Subject, options: Dele
   );
   if (!done?.recipe) return;
   const params = startParams(deps, of(done), done.recipe, done);
-  if (!done.rivals) await startFiles(deps, params);
+  if (!done.rivals) await startFiles(deps, params, done.shown);
   else for (const id of await startComparison(deps.requester, params, done.rivals)) await deps.started(id);
 }
 
@@ -232,14 +243,14 @@ export async function startDelegation(deps: DelegateDeps, params: StartParams): 
 }
 
 /** Start the same work for each file by itself, as a batch. */
-async function startEach(deps: DelegateDeps, params: StartParams, files: readonly string[]): Promise<void> {
-  await withDelegator(deps, params, async (named) => {
-    const tasks = files.map((file) => ({ ...named, files: [file] }));
+const startEach: Start = (deps, params) =>
+  withDelegator(deps, params, async (named) => {
+    const tasks = (named.files ?? []).map((file) => ({ ...named, files: [file] }));
     const request = { tasks, kind: "batch" as const, idempotencyKey: randomUUID() };
     const { group } = await deps.requester.request("understudy/groups/start", request);
     for (const id of group.delegations) await deps.started(id);
+    return undefined;
   });
-}
 
 /** Start with the delegator that is named or the default, otherwise with the one that the user chooses. */
 async function withDelegator<T>(
@@ -263,14 +274,20 @@ export async function startRecipe(deps: DelegateDeps, subject: Subject, recipe: 
   await startFiles(deps, { recipe, ...subjectParams(deps, subject) });
 }
 
-/** Start; with several files, one delegation for each or one for all, as the user chooses. */
-async function startFiles(deps: DelegateDeps, params: StartParams): Promise<void> {
+/**
+ * Start; with several files, one delegation for each or one for all, as the user chooses. What a preview has shown needs
+ * no other confirmation.
+ */
+async function startFiles(deps: DelegateDeps, params: StartParams, shown?: Shown): Promise<void> {
+  const start = await chooseStart(deps, params);
+  if (start) await (shown ? start(deps, params, shown) : startConfirmed(deps, params, start));
+}
+
+/** Ask what to do with several files; undefined if the user cancelled. */
+async function chooseStart(deps: DelegateDeps, params: StartParams): Promise<Start | undefined> {
   const files = params.files ?? [];
   const recipe = deps.store.recipes.find(({ name }) => name === params.recipe);
-  if (files.length < 2 || recipe?.returns !== "tree") {
-    await startConfirmed(deps, params);
-    return;
-  }
+  if (files.length < 2 || recipe?.returns !== "tree") return startDelegation;
   const outcome = await deps.host.windows.pick({
     title: t("Delegate"),
     placeholder: t("{0}: {1} files", recipe.title, files.length),
@@ -284,9 +301,8 @@ async function startFiles(deps: DelegateDeps, params: StartParams): Promise<void
       { id: "all", label: t("One Delegation for All Files"), icon: "rocket", description: t("1 result") },
     ],
   });
-  if (outcome.kind !== "picked") return;
-  if (outcome.ids[0] === "each") await startEach(deps, params, files);
-  else await startConfirmed(deps, params);
+  if (outcome.kind !== "picked") return undefined;
+  return outcome.ids[0] === "each" ? startEach : startDelegation;
 }
 
 /**
@@ -314,7 +330,11 @@ async function getWhatIsLacking({ requester, host, store }: DelegateDeps, params
 }
 
 /** Start what no preview has shown: if the user wants that, show what is sent to whom, and ask. */
-export async function startConfirmed(deps: DelegateDeps, params: StartParams): Promise<string | undefined> {
+export async function startConfirmed(
+  deps: DelegateDeps,
+  params: StartParams,
+  start: Start = startDelegation,
+): Promise<string | undefined> {
   const { windows, workspace } = deps.host;
   if (workspace.setting<boolean>("confirmBeforeSending", false)) {
     const { preview, asks } = await previewOf(deps, params);
@@ -324,7 +344,7 @@ export async function startConfirmed(deps: DelegateDeps, params: StartParams): P
     const detail = [amountOf(preview), ...sent].join("\n");
     if ((await windows.message("info", text, { buttons: [button], modal: true, detail })) !== button) return undefined;
   }
-  return startDelegation(deps, params);
+  return start(deps, params);
 }
 
 /** What a start would send to which delegator, and what such work has cost so far, in a line. */
@@ -351,12 +371,11 @@ export async function showPrompt(deps: DelegateDeps, params: StartParams, recipe
   return [who, amount, attached].join(" · ");
 }
 
-/** What would be sent, and whether a model server is asked without a delegation. */
 async function previewOf(
   { requester, store }: Pick<DelegateDeps, "requester" | "store">,
   params: StartParams,
   signal?: AbortSignal,
-): Promise<{ readonly preview: PreviewResult; readonly asks: boolean }> {
+): Promise<Shown> {
   const asked = textRequestOf(store, params);
   const text = asked && (await previewText(requester, asked, signal));
   if (text) return { preview: text, asks: true };
@@ -431,7 +450,7 @@ async function previewStep(
   if (!recipe) return { kind: "back" };
   const params = startParams(deps, subject, recipe, state);
   const where = { recipe: recipe.name, folder: subjectFolder(deps, subject)?.uri };
-  let preview: PreviewResult | undefined;
+  let shown: Shown | undefined;
   let facts: DelegatorFacts | undefined;
   const { override } = state;
   const changing = (): PickItem[] => {
@@ -453,8 +472,9 @@ async function previewStep(
     busy: true,
     live: (show, signal) => {
       previewOf(deps, params, signal)
-        .then(async ({ preview: answer, asks }) => {
-          preview = answer;
+        .then(async (answered) => {
+          shown = answered;
+          const { preview: answer, asks } = answered;
           const named = state.delegator !== undefined;
           const items = (): PickItem[] =>
             previewItems(answer, asks, [...changing(), another, ...several], named, override?.reason);
@@ -485,7 +505,8 @@ async function previewStep(
   });
   if (outcome.kind !== "picked") return { kind: outcome.kind === "back" ? "back" : "cancelled" };
   const [chosen = ""] = outcome.ids;
-  if (chosen === "go") return { kind: "next", state };
+  const preview = shown?.preview;
+  if (chosen === "go") return { kind: "next", state: { ...state, ...(shown ? { shown } : {}) } };
   if (chosen === SEVERAL) {
     const why = t("Each works on a copy of the same files. Compare the results afterwards.");
     const rivals = await pickDelegators(host, titleOf(state, subject), ready, why);

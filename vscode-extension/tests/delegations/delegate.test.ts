@@ -84,6 +84,32 @@ describe("delegate", () => {
     disposables.dispose();
   });
 
+  it("asks once: not again after a preview, and once for one delegation for each file", async () => {
+    const { host, peer, disposables } = await app();
+    host.settings.set("confirmBeforeSending", true);
+    const files = [FILE, `${FILE}x`];
+    const { group } = result("understudy/groups/start", "groups-start.valid");
+    peer.answer("understudy/groups/start", { group, explanations: [] });
+    host.answers.push({ pick: "tests" }, { enter: "" }, { pick: "go" });
+    await host.commands.run("understudy.delegate", FILE);
+    expect(host.messages).toEqual([]);
+    expect(started(peer)).toHaveLength(1);
+    host.answers.push({ pick: "polish" }, { pick: "go" }, { pick: "each" });
+    await host.commands.run("understudy.delegate.recipe", FILE, files);
+    expect(host.messages).toEqual([]);
+    expect(peer.params("understudy/groups/start")).toHaveLength(1);
+    host.answers.push({ pick: "each" }, { pick: "each" });
+    await host.commands.run("understudy.delegate.tests", FILE, files);
+    expect(peer.params("understudy/groups/start"), "cancelled").toHaveLength(1);
+    host.buttons.push("Delegate");
+    await host.commands.run("understudy.delegate.tests", FILE, files);
+    expect(peer.params("understudy/groups/start")).toHaveLength(2);
+    expect(host.messages.map(({ text }) => text)).toEqual(
+      [1, 2].map(() => `Delegate to ${PREVIEW.explain.delegator}?`),
+    );
+    disposables.dispose();
+  });
+
   it("offers what tests lack before an agent works, and asks once about what the user does without", async () => {
     const { host, peer, disposables } = await app();
     const remedy = { kind: "link_folders" as const, paths: ["node_modules"] };
