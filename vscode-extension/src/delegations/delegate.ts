@@ -222,19 +222,24 @@ export async function delegate(deps: DelegateDeps, given: Subject, options: Dele
   if (!done?.recipe) return;
   const params = startParams(deps, of(done), done.recipe, done);
   if (!done.rivals) await startFiles(deps, params, done.shown);
-  else for (const id of await startComparison(deps.requester, params, done.rivals)) await deps.started(id);
+  else if (await getWhatIsLacking(deps, params, done.shown))
+    for (const id of await startComparison(deps.requester, params, done.rivals)) await deps.started(id);
 }
 
 /**
  * Start a delegation, or ask a model server if that is all that the recipe needs; returns the ID. If no delegator was named and there is no
  * default, ask for one.
  */
-export async function startDelegation(deps: DelegateDeps, params: StartParams): Promise<string | undefined> {
+export async function startDelegation(
+  deps: DelegateDeps,
+  params: StartParams,
+  shown?: Shown,
+): Promise<string | undefined> {
   return withDelegator(deps, params, async (named) => {
     const asked = textRequestOf(deps.store, named);
     // Only the sidecar knows the delegator it chooses, and so whether this needs a delegation.
-    if (asked && (await previewText(deps.requester, asked))) return deps.ask(asked);
-    if (!(await getWhatIsLacking(deps, named))) return undefined;
+    if (asked && (shown?.asks ?? (await previewText(deps.requester, asked)))) return deps.ask(asked);
+    if (!(await getWhatIsLacking(deps, named, shown))) return undefined;
     const key = { idempotencyKey: randomUUID() };
     const { id } = await deps.requester.request("understudy/delegations/start", { ...named, ...key });
     await deps.started(id);
@@ -243,8 +248,9 @@ export async function startDelegation(deps: DelegateDeps, params: StartParams): 
 }
 
 /** Start the same work for each file by itself, as a batch. */
-const startEach: Start = (deps, params) =>
+const startEach: Start = (deps, params, shown) =>
   withDelegator(deps, params, async (named) => {
+    if (!(await getWhatIsLacking(deps, named, shown))) return undefined;
     const tasks = (named.files ?? []).map((file) => ({ ...named, files: [file] }));
     const request = { tasks, kind: "batch" as const, idempotencyKey: randomUUID() };
     const { group } = await deps.requester.request("understudy/groups/start", request);
@@ -309,22 +315,29 @@ async function chooseStart(deps: DelegateDeps, params: StartParams): Promise<Sta
  * Offer what the project's tests lack in worktrees, before an agent works in one. Returns whether to start; a folder for
  * which the user wants to start without it is not asked about again.
  */
-async function getWhatIsLacking({ requester, host, store }: DelegateDeps, params: StartParams): Promise<boolean> {
+async function getWhatIsLacking(
+  { requester, host, store }: DelegateDeps,
+  params: StartParams,
+  shown?: Shown,
+): Promise<boolean> {
   const without = host.memory.get<readonly string[]>(WITHOUT_KEY, []);
   const folder = params.workspace ?? folderOf(params.files?.[0], host.workspace.folders)?.uri ?? "";
   const returns = store.recipes.find(({ name }) => name === params.recipe)?.returns;
   if (without.includes(folder) || returns === "text") return true;
   // What is wrong with the request is said when it starts.
-  const { lacks = [] } = await requester.request("understudy/delegations/preview", params).catch(() => ({ lacks: [] }));
+  const { lacks = [] } =
+    shown?.preview ?? (await requester.request("understudy/delegations/preview", params).catch(() => ({ lacks: [] })));
   for (const { text, remedy } of lacks) {
     if (!remedy) continue;
     const [fix, start] = [remedyTitle(remedy), t("Delegate Anyway")];
     const detail = t("A result is verified only if its tests can run.");
     const answer = await host.windows.message("warning", text, { buttons: [fix, start], modal: true, detail });
     if (answer === undefined) return false;
-    if (answer === start) await host.memory.set(WITHOUT_KEY, [...without, folder]);
-    else if ((await host.commands.run("understudy.remedy", remedy, folder && fileURLToPath(folder))) !== true)
-      return false;
+    if (answer === start) {
+      await host.memory.set(WITHOUT_KEY, [...without, folder]);
+      return true;
+    }
+    if ((await host.commands.run("understudy.remedy", remedy, folder && fileURLToPath(folder))) !== true) return false;
   }
   return true;
 }
@@ -336,15 +349,15 @@ export async function startConfirmed(
   start: Start = startDelegation,
 ): Promise<string | undefined> {
   const { windows, workspace } = deps.host;
-  if (workspace.setting<boolean>("confirmBeforeSending", false)) {
-    const { preview, asks } = await previewOf(deps, params);
-    const button = asks ? t("Ask") : t("Delegate");
-    const text = asks ? t("Ask {0}?", preview.explain.delegator) : t("Delegate to {0}?", preview.explain.delegator);
-    const sent = preview.files.filter(({ withheld }) => withheld === undefined).map(({ path }) => path);
-    const detail = [amountOf(preview), ...sent].join("\n");
-    if ((await windows.message("info", text, { buttons: [button], modal: true, detail })) !== button) return undefined;
-  }
-  return start(deps, params);
+  if (!workspace.setting<boolean>("confirmBeforeSending", false)) return start(deps, params);
+  const shown = await previewOf(deps, params);
+  const { preview, asks } = shown;
+  const button = asks ? t("Ask") : t("Delegate");
+  const text = asks ? t("Ask {0}?", preview.explain.delegator) : t("Delegate to {0}?", preview.explain.delegator);
+  const sent = preview.files.filter(({ withheld }) => withheld === undefined).map(({ path }) => path);
+  const detail = [amountOf(preview), ...sent].join("\n");
+  if ((await windows.message("info", text, { buttons: [button], modal: true, detail })) !== button) return undefined;
+  return start(deps, params, shown);
 }
 
 /** What a start would send to which delegator, and what such work has cost so far, in a line. */
@@ -506,11 +519,12 @@ async function previewStep(
   if (outcome.kind !== "picked") return { kind: outcome.kind === "back" ? "back" : "cancelled" };
   const [chosen = ""] = outcome.ids;
   const preview = shown?.preview;
-  if (chosen === "go") return { kind: "next", state: { ...state, ...(shown ? { shown } : {}) } };
+  const agreed = { ...state, ...(shown ? { shown } : {}) };
+  if (chosen === "go") return { kind: "next", state: agreed };
   if (chosen === SEVERAL) {
     const why = t("Each works on a copy of the same files. Compare the results afterwards.");
     const rivals = await pickDelegators(host, titleOf(state, subject), ready, why);
-    return rivals.length === 0 ? { kind: "again", state } : { kind: "next", state: { ...state, rivals } };
+    return rivals.length === 0 ? { kind: "again", state } : { kind: "next", state: { ...agreed, rivals } };
   }
   if (chosen === "show" && preview) await deps.showPrompt(preview.prompt, recipe);
   const who = chosen.startsWith(DELEGATOR_PREFIX) ? chosen.slice(DELEGATOR_PREFIX.length) : undefined;

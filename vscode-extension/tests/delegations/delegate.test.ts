@@ -130,6 +130,35 @@ describe("delegate", () => {
     disposables.dispose();
   });
 
+  it("offers what tests lack before each kind of start, from the preview that was shown", async () => {
+    const { host, peer, disposables } = await app();
+    const lack = (name: string) => ({
+      text: `Worktrees have no ${name}.`,
+      hint: "Run understudy init.",
+      remedy: { kind: "link_folders" as const, paths: [name] },
+    });
+    peer.answer("understudy/delegations/preview", { ...PREVIEW, lacks: [lack("node_modules"), lack("vendor")] });
+    const { group, explanations } = result("understudy/groups/start", "groups-start.valid");
+    peer.answer("understudy/groups/start", { group, explanations });
+    const previews = (): number => peer.params("understudy/delegations/preview").length;
+    host.answers.push({ pick: "each" });
+    await host.commands.run("understudy.delegate.tests", FILE, [FILE, `${FILE}x`]);
+    expect(previews()).toBe(1);
+    host.answers.push({ pick: "tests" }, { enter: "" }, { pick: "several" }, { pick: ["ghostwriter", "local-coder"] });
+    await host.commands.run("understudy.delegate");
+    expect(previews()).toBe(2);
+    expect(peer.params("understudy/groups/start"), "cancelled").toEqual([]);
+    expect(host.messages.map(({ text }) => text)).toEqual([1, 2].map(() => "Worktrees have no node_modules."));
+    host.settings.set("confirmBeforeSending", true);
+    host.buttons.push("Delegate", "Delegate Anyway");
+    await host.commands.run("understudy.delegate.tests", FILE);
+    expect(previews()).toBe(3);
+    expect(started(peer)).toHaveLength(1);
+    // The user does without both.
+    expect(host.messages.filter(({ level }) => level === "warning")).toHaveLength(3);
+    disposables.dispose();
+  });
+
   it("ends the walkthrough with a run on a file of the user, and shows it", async () => {
     const { host, peer, disposables } = await app();
     await host.commands.run("understudy.delegate.firstRun");
@@ -230,7 +259,7 @@ describe("delegate", () => {
     expect(shown).toMatch(/^understudy-prompt:\/tests\//);
     expect(host.provided.get("understudy-prompt")?.text(shown)).toBe(PREVIEW.prompt);
     const wanted = { recipe: "tests", files: [FILE], task: "Mind the edges." };
-    expect(peer.params("understudy/delegations/preview")).toEqual([wanted, wanted, wanted]);
+    expect(peer.params("understudy/delegations/preview")).toEqual([wanted, wanted]);
     expect(started(peer)).toEqual([wanted]);
     disposables.dispose();
   });
