@@ -350,14 +350,16 @@ export async function startConfirmed(
 ): Promise<string | undefined> {
   const { windows, workspace } = deps.host;
   if (!workspace.setting<boolean>("confirmBeforeSending", false)) return start(deps, params);
-  const shown = await previewOf(deps, params);
+  const previewed = await withDelegator(deps, params, async (named) => [named, await previewOf(deps, named)] as const);
+  if (!previewed) return undefined;
+  const [named, shown] = previewed;
   const { preview, asks } = shown;
   const button = asks ? t("Ask") : t("Delegate");
   const text = asks ? t("Ask {0}?", preview.explain.delegator) : t("Delegate to {0}?", preview.explain.delegator);
   const sent = preview.files.filter(({ withheld }) => withheld === undefined).map(({ path }) => path);
   const detail = [amountOf(preview), ...sent].join("\n");
   if ((await windows.message("info", text, { buttons: [button], modal: true, detail })) !== button) return undefined;
-  return start(deps, params, shown);
+  return start(deps, named, shown);
 }
 
 /** What a start would send to which delegator, and what such work has cost so far, in a line. */

@@ -130,6 +130,20 @@ describe("delegate", () => {
     disposables.dispose();
   });
 
+  it("asks for a delegator before it asks whether to send", async () => {
+    const { host, peer, disposables } = await app();
+    host.settings.set("confirmBeforeSending", true);
+    peer.answer("understudy/delegations/preview", (params) => {
+      if (!params.delegator) throw noDefault("ghostwriter", "local-coder");
+      return PREVIEW;
+    });
+    host.answers.push({ pick: "who:local-coder" });
+    host.buttons.push("Delegate");
+    await host.commands.run("understudy.delegate.tests", FILE);
+    expect(started(peer)).toEqual([{ recipe: "tests", files: [FILE], delegator: "local-coder" }]);
+    disposables.dispose();
+  });
+
   it("offers what tests lack before each kind of start, from the preview that was shown", async () => {
     const { host, peer, disposables } = await app();
     const lack = (name: string) => ({
