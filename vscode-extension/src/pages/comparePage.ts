@@ -59,7 +59,7 @@ export class ComparePage extends PageElement {
         </label>
         <button class="secondary" @click=${() => void this.#read()}>${t("Refresh")}</button>
       </header>
-      ${this.#problem === undefined ? nothing : problemTemplate(this.client, this.#problem, () => void this.#read())}
+      ${this.#problem === undefined ? nothing : problemTemplate(this.client, { error: this.#problem, again: () => void this.#read() })}
       ${this.#failure === "" ? nothing : html`<p class="problem" role="alert">${this.#failure}</p>`}
       ${
         this.#result === undefined && this.#problem === undefined

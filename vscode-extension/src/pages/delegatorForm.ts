@@ -26,7 +26,7 @@ import {
 import type { PageStart } from "../state/pageClient.ts";
 import { readingPlaces, readModels, USER_PLACE, whereOf, type Found, type Where } from "./delegatorData.ts";
 import { isCustom, modelFacts, testText } from "./delegatorRows.ts";
-import { html, PageElement, reasonOf } from "./pageElement.ts";
+import { html, PageElement, problemTemplate, type Failure } from "./pageElement.ts";
 
 /** Models that are listed at once; a few typed letters find the others. */
 const MOST_MODELS = 200;
@@ -51,7 +51,7 @@ export class DelegatorForm extends PageElement {
   #wrong: ReadonlyMap<string, string> = new Map();
   #busy = "";
   #test: ConnectionTest | undefined;
-  #problem = "";
+  #problem: Failure | undefined;
   /** Whether something was entered that must not be lost. */
   #touched = false;
 
@@ -117,7 +117,7 @@ export class DelegatorForm extends PageElement {
         ${this.#busy === "" ? nothing : html`<p class="hint">${this.#busy}</p>`}
         ${this.#test ? this.#outcome(this.#test) : nothing}
       </div>
-      ${this.#problem === "" ? nothing : html`<p class="problem" role="alert">${this.#problem}</p>`}
+      ${this.#problem ? problemTemplate(this.client, this.#problem) : nothing}
     </form>`;
   }
 
@@ -521,7 +521,7 @@ export class DelegatorForm extends PageElement {
     this.#touched = true;
     // What was tested, or wrong, is no longer what is on the page.
     this.#test = undefined;
-    this.#problem = "";
+    this.#problem = undefined;
     this.changed({
       ...this.#draft,
       delegator: { ...this.#draft.delegator, name: this.#texts.get(NAME) ?? this.#draft.delegator.name },
@@ -616,7 +616,7 @@ export class DelegatorForm extends PageElement {
       await this.client.request("page/saved", { delegator: delegator.name });
       this.done({ name: delegator.name, text: [text, ...overruled].join(" ") });
     } catch (error) {
-      this.#problem = reasonOf(error);
+      this.#problem = { error, again: () => void this.#save(anyway) };
     } finally {
       this.#setBusy("");
       void this.updateComplete.then(() => this.querySelector("[role=status]")?.scrollIntoView({ block: "nearest" }));

@@ -16,7 +16,7 @@ import {
 } from "./delegatorData.ts";
 import { DelegatorForm, draftForTool } from "./delegatorForm.ts";
 import { modelFacts, search, sectionsOf, testText, type Row, type Section } from "./delegatorRows.ts";
-import { html, PageElement, problemTemplate, reasonOf } from "./pageElement.ts";
+import { html, PageElement, problemTemplate, type Failure } from "./pageElement.ts";
 import { ServerForm } from "./serverForm.ts";
 
 /** Models of a row that are listed at once; the search finds the others. */
@@ -39,7 +39,7 @@ interface Action {
 }
 
 /** What the user sees of a test that was run from a row. */
-type Outcome = ConnectionTest | { readonly busy: true } | { readonly failure: string };
+type Outcome = ConnectionTest | { readonly busy: true } | Failure;
 
 export class DelegatorsPage extends PageElement {
   start!: PageStart;
@@ -114,7 +114,7 @@ export class DelegatorsPage extends PageElement {
         ${this.#notice === "" ? nothing : html`<p class="good">${this.#notice}</p>`}
         ${this.#reading ? html`<p class="hint">${t("Looking for agents and model servers…")}</p>` : nothing}
       </div>
-      ${this.#problem === undefined ? nothing : problemTemplate(this.client, this.#problem, () => void this.#read())}
+      ${this.#problem === undefined ? nothing : problemTemplate(this.client, { error: this.#problem, again: () => void this.#read() })}
       ${sections.map((section) => this.#section(section))}
       ${
         sections.length === 0 && !this.#reading && this.#problem === undefined
@@ -274,11 +274,10 @@ export class DelegatorsPage extends PageElement {
 
   #outcome(id: string): TemplateResult {
     const outcome = this.#tests.get(id);
+    if (outcome && "error" in outcome) return problemTemplate(this.client, outcome);
     if (outcome === undefined) return html`<div role="status"></div>`;
     if ("busy" in outcome) return html`<div role="status"><p class="hint">${t("Testing…")}</p></div>`;
-    const text = "failure" in outcome ? outcome.failure : testText(outcome);
-    const good = "ok" in outcome && outcome.ok;
-    return html`<div role="status"><p class=${good ? "good" : "problem"}>${text}</p></div>`;
+    return html`<div role="status"><p class=${outcome.ok ? "good" : "problem"}>${testText(outcome)}</p></div>`;
   }
 
   // Actions
@@ -388,7 +387,8 @@ export class DelegatorsPage extends PageElement {
   async #test(row: string, ask: () => Promise<ConnectionTest>): Promise<void> {
     this.#tests.set(row, { busy: true });
     this.requestUpdate();
-    this.#tests.set(row, await ask().catch((error: unknown) => ({ failure: reasonOf(error) })));
+    const again = (): void => void this.#test(row, ask);
+    this.#tests.set(row, await ask().catch((error: unknown) => ({ error, again })));
     this.requestUpdate();
   }
 
@@ -432,7 +432,7 @@ export class DelegatorsPage extends PageElement {
       }
       this.#tests.delete(id);
     } catch (error) {
-      this.#tests.set(id, { failure: reasonOf(error) });
+      this.#tests.set(id, { error, again: () => this.#ask(id) });
     }
     await this.#readAgain();
     this.focusOn("#search");

@@ -29,11 +29,17 @@ export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
+/** What failed, and how to try it again. */
+export interface Failure {
+  readonly error: unknown;
+  readonly again: () => void;
+}
+
 /** An error with its remedy, or a way to try again. */
-export function problemTemplate(client: PageClient, error: unknown, again: () => void): TemplateResult {
+export function problemTemplate(client: PageClient, { error, again }: Failure): TemplateResult {
   const { repair } = (error instanceof Error ? (error.cause as PageError | undefined) : undefined) ?? {};
   const press =
     repair === undefined ? again : () => void client.request("page/repair", {}).then(again, () => undefined);
   return html`<p class="problem" role="alert">${reasonOf(error)}</p>
-    <button class="secondary" @click=${press}>${repair ?? t("Retry")}</button>`;
+    <button type="button" class="secondary" @click=${press}>${repair ?? t("Retry")}</button>`;
 }

@@ -6,7 +6,7 @@ import { DEFAULT_PROTOCOL, type ConnectionTest, type ModelServerEntry, type Serv
 import { freeName, VALID_NAME } from "../state/delegatorDraft.ts";
 import type { Where } from "./delegatorData.ts";
 import { testText } from "./delegatorRows.ts";
-import { html, PageElement, reasonOf } from "./pageElement.ts";
+import { html, PageElement, problemTemplate, type Failure } from "./pageElement.ts";
 
 export class ServerForm extends PageElement {
   /** The kind of a new server; with `entry`, that server is changed. */
@@ -22,7 +22,7 @@ export class ServerForm extends PageElement {
   #wrong = { url: "", name: "" };
   #busy = "";
   #test: ConnectionTest | undefined;
-  #problem = "";
+  #problem: Failure | undefined;
 
   protected override firstUpdated(): void {
     this.querySelector<HTMLElement>("#url")?.focus();
@@ -94,7 +94,7 @@ export class ServerForm extends PageElement {
         ${this.#busy === "" ? nothing : html`<p class="hint">${this.#busy}</p>`}
         ${this.#test ? html`<p class=${this.#test.ok ? "good" : "problem"}>${testText(this.#test)}</p>` : nothing}
       </div>
-      ${this.#problem === "" ? nothing : html`<p class="problem" role="alert">${this.#problem}</p>`}
+      ${this.#problem ? problemTemplate(this.client, this.#problem) : nothing}
     </form>`;
   }
 
@@ -148,7 +148,7 @@ export class ServerForm extends PageElement {
       this.focusOn(this.#wrong.url !== "" ? "#url" : "#server-name");
       return;
     }
-    this.#problem = "";
+    this.#problem = undefined;
     this.#test = undefined;
     try {
       this.#setBusy(t("Saving…"));
@@ -157,7 +157,7 @@ export class ServerForm extends PageElement {
       this.#test = await this.client.request("understudy/modelServers/test", { name, ...this.where });
       if (this.#test.ok) this.done(name);
     } catch (error) {
-      this.#problem = reasonOf(error);
+      this.#problem = { error, again: () => void this.save() };
     } finally {
       this.#setBusy("");
     }

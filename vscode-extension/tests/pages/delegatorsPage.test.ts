@@ -339,6 +339,32 @@ describe("the Delegators page", () => {
     expect(peer.params("understudy/modelServers/delete")).toMatchObject([{ name: "ollama", workspace: FOLDER }]);
   });
 
+  it("offers the repair of what failed in a form or a row, and tries again after it", async () => {
+    const missing = (): never => {
+      throw new Error("The engine is not installed.", { cause: { message: "", repair: "Install Engine" } });
+    };
+    const repaired = async (method: string): Promise<void> => {
+      expect(all("main .problem").map((one) => one.textContent)).toContain("The engine is not installed.");
+      await press("Install Engine");
+      expect(asked.splice(0)).toEqual([["page/repair", {}]]);
+      expect(peer.params(method)).toHaveLength(2);
+    };
+    for (const method of ["delegators/create", "modelServers/create", "modelServers/test"] as const) {
+      peer.answer(`understudy/${method}`, missing);
+    }
+    await open();
+    await press("Test", inRow("server:ollama"));
+    await repaired("understudy/modelServers/test");
+    await press("Add", inRow("preset:custom"));
+    await enter("url", "https://models.example.com/v1");
+    await press("Save and Test");
+    await repaired("understudy/modelServers/create");
+    await press("Back");
+    await press("Add", inRow("agent:claude"));
+    await press("Test and Save");
+    await repaired("understudy/delegators/create");
+  });
+
   it("shows text of servers as text", async () => {
     const [, entry] = structuredClone(LIST.delegators) as [unknown, DelegatorEntry];
     entry.delegator.displayName = "<img src=x onerror=alert(1)>\u202e";
