@@ -230,7 +230,13 @@ export class DelegatorForm extends PageElement {
   #keyButton(server: string): TemplateResult {
     const where = this.#found.serverPlaces.get(server) ?? {};
     const enterKey = async (): Promise<void> => {
-      if (await this.client.request("page/enterKey", { server, ...where })) await this.#readModels();
+      this.#problem = undefined;
+      try {
+        if (await this.client.request("page/enterKey", { server, ...where })) await this.#readModels();
+      } catch (error) {
+        this.#problem = { error, again: () => void enterKey() };
+      }
+      this.requestUpdate();
     };
     return html`<button type="button" class="secondary" @click=${() => void enterKey()}>${t("Set API Key…")}</button>`;
   }

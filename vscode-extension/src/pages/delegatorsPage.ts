@@ -181,7 +181,12 @@ export class DelegatorsPage extends PageElement {
           ...(entry.editable ? [{ title: t("Edit"), run: () => this.#edit(entry) }] : []),
           { title: t("Test"), run: () => void this.#testDelegator(entry) },
           ...(server
-            ? [{ title: t("Set API Key…"), run: () => void this.#enterKey(server, () => this.#testDelegator(entry)) }]
+            ? [
+                {
+                  title: t("Set API Key…"),
+                  run: () => void this.#enterKey(id, server, () => this.#testDelegator(entry)),
+                },
+              ]
             : []),
           { title: t("Duplicate"), run: () => this.#duplicate(entry) },
           ...open(entry.location?.uri),
@@ -197,7 +202,7 @@ export class DelegatorsPage extends PageElement {
           ...(entry.editable
             ? [
                 { title: t("Edit"), run: () => this.#editServer(entry) },
-                { title: t("Set API Key…"), run: () => void this.#enterKey(name, () => this.#testServer(entry)) },
+                { title: t("Set API Key…"), run: () => void this.#enterKey(id, name, () => this.#testServer(entry)) },
               ]
             : []),
           ...open(entry.location?.uri),
@@ -368,8 +373,13 @@ export class DelegatorsPage extends PageElement {
     this.requestUpdate();
   }
 
-  async #enterKey(server: string, test: () => Promise<void>): Promise<void> {
-    if (await this.client.request("page/enterKey", { server, ...this.#whereOf(server) })) await test();
+  async #enterKey(row: string, server: string, test: () => Promise<void>): Promise<void> {
+    try {
+      if (await this.client.request("page/enterKey", { server, ...this.#whereOf(server) })) await test();
+    } catch (error) {
+      this.#tests.set(row, { error, again: () => void this.#enterKey(row, server, test) });
+      this.requestUpdate();
+    }
   }
 
   #testDelegator({ delegator: { name }, location, scope }: DelegatorEntry): Promise<void> {

@@ -23,6 +23,8 @@ export class ServerForm extends PageElement {
   #busy = "";
   #test: ConnectionTest | undefined;
   #problem: Failure | undefined;
+  /** Whether the key of a new server was not asked for yet. */
+  #asksKey = false;
 
   protected override firstUpdated(): void {
     this.querySelector<HTMLElement>("#url")?.focus();
@@ -165,9 +167,9 @@ export class ServerForm extends PageElement {
 
   async #store(name: string): Promise<void> {
     const baseUrl = this.#address().replace(/\/+$/u, "");
-    if (this.entry) {
+    if (!this.entry) await this.#create(name, baseUrl);
+    else if (this.entry.modelServer.baseUrl !== baseUrl) {
       const { modelServer, revision } = this.entry;
-      if (modelServer.baseUrl === baseUrl) return;
       const changed = { ...modelServer, baseUrl };
       this.entry = await this.client.request("understudy/modelServers/update", {
         name,
@@ -175,8 +177,15 @@ export class ServerForm extends PageElement {
         revision,
         ...this.where,
       });
-      return;
     }
+    if (!this.#asksKey) return;
+    if (await this.client.request("page/enterKey", { server: name })) {
+      this.entry = await this.client.request("understudy/modelServers/get", { name }); // its file names the key now
+    }
+    this.#asksKey = false;
+  }
+
+  async #create(name: string, baseUrl: string): Promise<void> {
     const { preset } = this;
     if (!preset) return;
     const { kind, title, protocols, keyVariable, needsKey } = preset;
@@ -192,13 +201,7 @@ export class ServerForm extends PageElement {
         ...(fromEnv === undefined ? {} : { apiKey: { fromEnv } }),
       },
     });
-    if (
-      fromEnv === undefined &&
-      (needsKey || other) &&
-      (await this.client.request("page/enterKey", { server: name }))
-    ) {
-      this.entry = await this.client.request("understudy/modelServers/get", { name }); // its file names the key now
-    }
+    this.#asksKey = fromEnv === undefined && (needsKey || other);
   }
 
   #setBusy(text: string): void {

@@ -23,12 +23,15 @@ const LIST = result("understudy/delegators/list", "delegators-list.valid");
 let peer: GoldenSidecar;
 /** Requests to the program, with their parameters. */
 let asked: [string, unknown][];
+/** Answers a request for a key. */
+let enterKey: () => boolean;
 let notify: (notification: PageNotification) => void;
 let remembered: unknown;
 
 beforeEach(() => {
   asked = [];
   remembered = undefined;
+  enterKey = () => true;
   const created = result("understudy/delegators/create", "delegators-create.valid");
   const server = result("understudy/modelServers/create", "modelServers-create.valid");
   peer = new GoldenSidecar()
@@ -59,7 +62,7 @@ async function open(target?: PageTarget): Promise<DelegatorsPage> {
     request: async (method: string, params: object) => {
       if (!method.startsWith("page/")) return peer.request(method as never, params as never);
       asked.push([method, params]);
-      return method === "page/enterKey" ? true : {};
+      return method === "page/enterKey" ? enterKey() : {};
     },
     onNotification: (listener: (notification: PageNotification) => void) => void (notify = listener),
     remembered,
@@ -363,6 +366,40 @@ describe("the Delegators page", () => {
     await press("Add", inRow("agent:claude"));
     await press("Test and Save");
     await repaired("understudy/delegators/create");
+  });
+
+  it("says where the user is that a key could not be stored, and asks again", async () => {
+    let locked: boolean;
+    enterKey = () => {
+      if (locked) throw new Error("The keyring is locked.");
+      return true;
+    };
+    const asksAgain = async (inside: string): Promise<void> => {
+      expect(all(`${inside} .problem`).map((one) => one.textContent)).toContain("The keyring is locked.");
+      locked = false;
+      const before = asked.length;
+      await press("Retry", document.querySelector(inside)!);
+      expect(asked[before]?.[0]).toBe("page/enterKey");
+      expect(all(".problem").map((one) => one.textContent)).not.toContain("The keyring is locked.");
+      locked = true;
+    };
+    locked = true;
+    await open();
+    await press("Set API Key…", inRow("server:ollama"));
+    await asksAgain("[data-row='server:ollama']");
+    await press("Set API Key…", inRow("delegator:local-coder"));
+    await asksAgain("[data-row='delegator:local-coder']");
+    await press("Add", inRow("preset:custom"));
+    await enter("url", "https://models.example.com/v1");
+    await press("Save and Test");
+    await asksAgain("form");
+    expect(peer.params("understudy/modelServers/create")).toHaveLength(1);
+    peer.answer("understudy/delegators/test", { ok: false, steps: [] });
+    await open({ show: "edit", name: "local-coder" });
+    await enter("model", "large-1");
+    await press("Test and Save");
+    await press("Set API Key…");
+    await asksAgain("form");
   });
 
   it("shows text of servers as text", async () => {
