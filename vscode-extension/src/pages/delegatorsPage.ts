@@ -338,8 +338,9 @@ export class DelegatorsPage extends PageElement {
     const { name } = entry.modelServer;
     const form = this.#serverForm((server) => {
       this.#close();
+      this.#notice = server === undefined ? "" : t("{0} saved.", server);
       void this.#readServer(name); // it may be at another address now
-      if (server !== undefined) this.#addFor(server);
+      void this.#readAgain().then(() => this.focusOn(`[data-row="server:${name}"] button`));
     });
     form.entry = entry;
     form.where = this.#whereOf(name);

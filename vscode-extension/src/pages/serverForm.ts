@@ -15,7 +15,7 @@ export class ServerForm extends PageElement {
   entry: ModelServerEntry | undefined;
   where: Where = {};
   taken!: ReadonlySet<string>;
-  /** Called with the name of a server to add a delegator for, or without when the user leaves the form. */
+  /** Called with the name of the saved server, or without when the user leaves the form. */
   done!: (server?: string) => void;
   #url: string | undefined;
   #name: string | undefined;
@@ -84,9 +84,9 @@ export class ServerForm extends PageElement {
       <div class="actions">
         <button type="submit" class="primary" ?disabled=${this.#busy !== ""}>${t("Save and Test")}</button>
         ${
-          this.#test && this.entry
+          this.#test && this.preset
             ? html`<button type="button" class="secondary" @click=${() => this.done(this.entry?.modelServer.name)}>
-                ${this.#test.ok ? t("Choose a Model") : t("Continue Anyway")}
+                ${t("Continue Anyway")}
               </button>`
             : nothing
         }
@@ -134,7 +134,7 @@ export class ServerForm extends PageElement {
     return (this.preset?.keyInEnvironment ?? false) && this.#address() === this.preset?.baseUrl;
   }
 
-  /** Save what is on the page and test it; a server that works leads to its models. */
+  /** Save what is on the page and test it; the form ends if the server works. */
   async save(): Promise<void> {
     if (this.#busy !== "") return;
     const name = this.entry?.modelServer.name ?? this.#ownName();

@@ -299,6 +299,22 @@ describe("the Delegators page", () => {
     }
   });
 
+  it("returns to the row of a model server that was edited", async () => {
+    const [entry] = result("understudy/modelServers/list", "modelServers-list.valid").modelServers;
+    peer.answer("understudy/modelServers/update", ({ modelServer }) => ({ ...entry!, modelServer }));
+    peer.answer("understudy/modelServers/test", { ok: false, steps: [] });
+    await open();
+    await press("Edit", inRow("server:ollama"));
+    await enter("url", "http://127.0.0.1:9/v1");
+    await press("Save and Test");
+    expect(all("form button").map((one) => one.textContent.trim())).toEqual(["Save and Test", "Back"]);
+    peer.answer("understudy/modelServers/test", { ok: true, steps: [] });
+    await press("Save and Test");
+    expect(all("form")).toEqual([]);
+    expect(text("[role=status]")).toBe("ollama saved.");
+    expect(document.activeElement).toBe(inRow("server:ollama").querySelector("button"));
+  });
+
   it("shows the placeholders of a command as a list, and refuses others", async () => {
     const known = result("understudy/tools/list", "tools-list.valid");
     const slots = [
