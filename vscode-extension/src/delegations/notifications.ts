@@ -28,6 +28,7 @@ import {
 import { joinLines, oneLine, shortenMiddle, timeOfDay } from "../state/formatting.ts";
 import { questionText } from "../state/questions.ts";
 import { COMPOSE_PANEL } from "../compose/composePanel.ts";
+import { CURRENT_KEY } from "../review/registerReview.ts";
 import { remedyOf, remedyTitle } from "../state/remedies.ts";
 import type { Delegation, Event, PermissionRequest } from "../protocol.ts";
 
@@ -234,7 +235,10 @@ export class DelegationNotifications implements Disposable {
 
   async #announceEnd(delegation: Delegation): Promise<void> {
     const { host } = this.#deps;
-    if (isToReview(delegation) && host.workspace.setting<boolean>("review.openAutomatically", false)) {
+    // A review that is open is not replaced.
+    const reviewed = host.memory.get<string | undefined>(CURRENT_KEY, undefined) ?? delegation.id;
+    const opens = reviewed === delegation.id && host.workspace.setting<boolean>("review.openAutomatically", false);
+    if (opens && isToReview(delegation)) {
       await host.commands.run("understudy.review.open", delegation.id);
       return;
     }

@@ -22,7 +22,7 @@ import { headline } from "./reviewWording.ts";
 import { displayPath } from "../state/formatting.ts";
 
 /** Memory key of the result under review. */
-const CURRENT_KEY = "review";
+export const CURRENT_KEY = "review";
 /** Memory key of the follow-up that the user started from the open review, which shows its result next. */
 const FOLLOWING_KEY = "review.following";
 

@@ -718,6 +718,19 @@ describe("notifications", () => {
     told.dispose();
   });
 
+  it("do not give way to the review while another one is open", async () => {
+    const { host, store, made } = runs([live("a")]);
+    host.settings.set("review.openAutomatically", true);
+    await host.memory.set("review", "b");
+    const told = made();
+    await told.started("a");
+    store.put(one("a"));
+    await reported(host);
+    expect(host.messages).toMatchObject([{ level: "info", text: expect.stringContaining("to review") as string }]);
+    expect(host.ran).toEqual([]);
+    told.dispose();
+  });
+
   it("report results after a reload that were missed", async () => {
     const { host, store, made } = runs([live("a"), live("b")]);
     const before = made();
