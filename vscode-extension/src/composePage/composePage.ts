@@ -74,6 +74,8 @@ export class ComposePage {
   #current: ComposeFile | undefined;
   #choices: ComposeChoices;
   #estimating: ReturnType<typeof setTimeout> | undefined;
+  /** What was estimated last. */
+  #estimated = "";
   /** ID of that delegation. */
   #started = "";
   /** The names in the draft: they may not be listed yet. */
@@ -201,13 +203,17 @@ export class ComposePage {
   #estimateLater(): void {
     clearTimeout(this.#estimating);
     this.#estimating = setTimeout(() => {
+      const draft = this.#draft();
+      // Another selection in the same file is not worth a request.
+      const subject = JSON.stringify([draft, this.#wanted(), filesOf(draft, this.#current).map(({ uri }) => uri)]);
+      if (subject === this.#estimated) return;
+      this.#estimated = subject;
       const { task, file, needs } = this.#given();
       const isEnough = (task || file) && needs.every((one) => (one === "file" ? file : task));
-      const answer = isEnough ? this.#transport.request("page/estimate", this.#draft()) : Promise.resolve("");
-      const turn = this.#estimating;
+      const answer = isEnough ? this.#transport.request("page/estimate", draft) : Promise.resolve("");
       answer.then(
         (text) => {
-          if (turn === this.#estimating) this.#estimate.textContent = text;
+          if (subject === this.#estimated) this.#estimate.textContent = text;
         },
         () => undefined, // sending says what is wrong
       );

@@ -292,6 +292,18 @@ describe("the page of a new delegation", () => {
       expect(sent).toMatchObject([{ method: "page/estimate", params: { task: "Do it." } }]);
       expect(field("estimate").textContent).toBe("quick · ~$0.02");
     });
+
+    it("estimates again for another file, but not for another selection", async () => {
+      const page = open({ task: "Do it." }, { current: file("a.py") });
+      const move = async (current: ComposeFile): Promise<number> => {
+        page.setCurrent(current);
+        await vi.advanceTimersByTimeAsync(1_000);
+        return sent.length;
+      };
+      expect(await move(file("a.py"))).toBe(1);
+      expect(await move({ ...file("a.py"), lines: "3–9" })).toBe(1);
+      expect(await move(file("b.py"))).toBe(2);
+    });
   });
 
   it("leads to the transcript of what it has started", async () => {
