@@ -6,7 +6,7 @@
 
 import { randomUUID } from "node:crypto";
 import type { App } from "../appContext.ts";
-import { Emitter } from "../base/events.ts";
+import { DisposableStore, Emitter, type Disposable } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
 import type { ChatMessage, ChatModel, ChatModels } from "../host/host.ts";
 import type { TextParams, TextResult } from "../protocol.ts";
@@ -61,15 +61,19 @@ function listed({ store }: Pick<App, "store">): readonly ChatModel[] | undefined
   }));
 }
 
-export function chatModels(app: Pick<App, "host" | "sidecar" | "store">): ChatModels {
+export function chatModels(app: Pick<App, "host" | "sidecar" | "store">): ChatModels & Disposable {
   const { host, sidecar, store } = app;
-  const changed = new Emitter<void>();
-  store.onDidChange(({ delegators, delegationList }) => {
-    const now = delegators || delegationList ? listed(app) : undefined;
-    if (now === undefined || JSON.stringify(now) === JSON.stringify(host.memory.get(KNOWN_KEY, []))) return;
-    void host.memory.set(KNOWN_KEY, now).then(() => changed.fire());
-  });
+  const disposables = new DisposableStore();
+  const changed = disposables.add(new Emitter<void>());
+  disposables.add(
+    store.onDidChange(({ delegators, delegationList }) => {
+      const now = delegators || delegationList ? listed(app) : undefined;
+      if (now === undefined || JSON.stringify(now) === JSON.stringify(host.memory.get(KNOWN_KEY, []))) return;
+      void host.memory.set(KNOWN_KEY, now).then(() => changed.fire());
+    }),
+  );
   return {
+    dispose: () => disposables.dispose(),
     models: () => listed(app) ?? host.memory.get<readonly ChatModel[]>(KNOWN_KEY, []),
     onDidChange: changed.subscribe,
     tokens: (text) => Math.ceil(text.length / CHARACTERS_PER_TOKEN),

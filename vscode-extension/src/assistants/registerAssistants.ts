@@ -21,7 +21,7 @@ export function registerAssistants(app: App): Disposable {
   const { assistants } = app.host;
   for (const [name, tool] of languageTools(app)) add(assistants.tool(name, toldErrors(tool)));
   add(assistants.participant(PARTICIPANT, chatParticipant(app)));
-  add(assistants.models(MODEL_VENDOR, chatModels(app)));
+  add(assistants.models(MODEL_VENDOR, disposables.add(chatModels(app))));
   disposables.add(app.host.commands.register("understudy.chat", () => openChat(app)));
   const servers = disposables.add(new McpServers(app));
   add(assistants.mcpServers(MCP_PROVIDER, servers));

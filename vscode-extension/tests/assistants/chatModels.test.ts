@@ -1,7 +1,8 @@
 import { describe, expect, it, vi } from "vitest";
 import { createApp } from "../../src/app.ts";
-import { textOf } from "../../src/assistants/chatModels.ts";
-import { DisposableStore } from "../../src/base/events.ts";
+import { chatModels, textOf } from "../../src/assistants/chatModels.ts";
+import { DisposableStore, Emitter } from "../../src/base/events.ts";
+import type { Change } from "../../src/state/store.ts";
 import { FakeHost } from "../support/fakeHost.ts";
 import { GoldenSidecar, inProcess, result } from "../support/golden.ts";
 
@@ -42,6 +43,20 @@ describe("the models of the chat", () => {
     expect(source.tokens("x".repeat(401))).toBe(101);
     disposables.dispose();
   }); // prettier-ignore
+
+  it("are not followed after the end", () => {
+    const host = new FakeHost();
+    const changed = new Emitter<Change>();
+    const delegators = LISTED.delegators.map((one) => ({
+      ...one,
+      delegator: { name: "small", modelServer: "local" },
+      state: { ...one.state, ready: true },
+    }));
+    const source = chatModels({ host, store: { loaded: true, delegators, onDidChange: changed.subscribe } } as never);
+    source.dispose();
+    changed.fire({ delegators: true } as Change);
+    expect(host.memory.get("chat.models", [])).toEqual([]);
+  });
 
   it("get the last message as the task, and what was said before", () => {
     const user = (text: string) => ({ role: "user" as const, text });

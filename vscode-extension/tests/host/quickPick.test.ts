@@ -83,7 +83,10 @@ vi.mock("vscode", () => ({
   ThemeIcon: class {
     id = "";
   },
-  window: { createQuickPick: () => (box = new QuickPick()) },
+  window: {
+    createQuickPick: () => (box = new QuickPick()),
+    tabGroups: { onDidChangeTabs: () => ({ dispose: () => {} }), onDidChangeTabGroups: () => ({ dispose: () => {} }) },
+  },
 }));
 
 const { windowsOf } = await import("../../src/host/vscode/windows.ts");

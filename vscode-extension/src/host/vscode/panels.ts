@@ -1,7 +1,7 @@
 /** Pages of our own in editor tabs and views. */
 
 import * as vscode from "vscode";
-import { Emitter } from "../../base/events.ts";
+import { Emitter, type Subscribe } from "../../base/events.ts";
 import type * as h from "../host.ts";
 
 /** Scripts, and nothing else: no file can be loaded, and no link can run a command. */
@@ -27,19 +27,18 @@ function isActive(type: string): boolean {
   return input instanceof vscode.TabInputWebview && input.viewType.endsWith(type);
 }
 
-export function leftPanel(type: string): Promise<void> {
+/** `tabsChanged` fires whenever another tab may be active. */
+export function leftPanel(type: string, tabsChanged: Subscribe<void>): Promise<void> {
   return new Promise((resolve) => {
     if (!isActive(type)) {
       resolve();
       return;
     }
-    const { tabGroups } = vscode.window;
-    const look = (): void => {
+    const watching = tabsChanged(() => {
       if (isActive(type)) return;
       watching.dispose();
       resolve();
-    };
-    const watching = vscode.Disposable.from(tabGroups.onDidChangeTabs(look), tabGroups.onDidChangeTabGroups(look));
+    });
   });
 }
 

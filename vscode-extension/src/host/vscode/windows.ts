@@ -12,6 +12,9 @@ import { leftPanel, openPanel, pageView, restorePanels } from "./panels.ts";
 const FLASH_MS = 8_000;
 
 export function windowsOf(disposables: DisposableStore): h.Windows {
+  const tabsChanged = disposables.add(new Emitter<void>());
+  disposables.add(vscode.window.tabGroups.onDidChangeTabs(() => tabsChanged.fire()));
+  disposables.add(vscode.window.tabGroups.onDidChangeTabGroups(() => tabsChanged.fire()));
   return {
     tree: (viewId, rows, options) => createTree(viewId, rows, options?.many ?? false),
     pick: showPick,
@@ -68,7 +71,7 @@ export function windowsOf(disposables: DisposableStore): h.Windows {
       };
     },
     panel: openPanel,
-    leftPanel,
+    leftPanel: (type) => leftPanel(type, tabsChanged.subscribe),
     restorePanels: (type, restore) => disposables.add(restorePanels(type, restore)),
     pageView: (viewId, open) => disposables.add(pageView(viewId, open)),
     pickFiles: async (title, folder) => {
