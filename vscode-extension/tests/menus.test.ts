@@ -252,6 +252,11 @@ describe("the palette", () => {
     }
   });
 
+  it("has one rule for each command", () => {
+    const named = menus.map(({ command }) => command);
+    expect(named.filter((command, index) => named.indexOf(command) !== index)).toEqual([]);
+  });
+
   it("finds Undo Last Accept before the undo of git: it begins with the name of the extension", () => {
     const titles = manifest.contributes.commands
       .filter(({ command }) => isOffered(command, {}))
