@@ -16,18 +16,14 @@ export interface StepPosition {
 
 export type Step<S, N extends string> = (state: S, place: StepPosition) => Promise<StepResult<S, N>>;
 
-/**
- * Ask the questions starting with `first`. Returns the last state, or undefined if the user cancelled. `answered`: the
- * questions before it, to which the user can go back.
- */
+/** Ask the questions starting with `first`. Returns the last state, or undefined if the user cancelled. */
 export async function runSteps<S, N extends string>(
   steps: Readonly<Record<N, Step<S, N>>>,
   first: N,
   initial: S,
   totalSteps: (state: S) => number,
-  answered: readonly N[] = [],
 ): Promise<S | undefined> {
-  const past: { name: N; state: S }[] = answered.map((name) => ({ name, state: initial }));
+  const past: { name: N; state: S }[] = [];
   let name = first;
   let state = initial;
   for (;;) {

@@ -5,7 +5,8 @@ import { joinWords, splitWords } from "../base/commandWords.ts";
 import { editorHint, toErrorInfo, type Requester } from "../sidecar/connection.ts";
 import type { Folder, Host, PickItem } from "../host/host.ts";
 import { remedyTitle } from "../state/remedies.ts";
-import { scopeQuestion, USER_SCOPE } from "../state/saveScope.ts";
+import { USER_SCOPE } from "../state/delegatorDraft.ts";
+import { scopeQuestion } from "../state/saveScope.ts";
 import type { Check, CheckEntry, CheckProposal, CheckTrial } from "../protocol.ts";
 
 export interface AddCheckDeps {

@@ -4,9 +4,9 @@ import { t } from "../base/l10n.ts";
 import type { Folder, Host } from "../host/host.ts";
 import type { DelegatorEntry } from "../protocol.ts";
 import type { Requester } from "../sidecar/connection.ts";
-import { defaultsOf, EVERYTHING } from "../state/delegatorDraft.ts";
+import { defaultsOf, EVERYTHING, USER_SCOPE } from "../state/delegatorDraft.ts";
 import type { Store } from "../state/store.ts";
-import { scopeQuestion, USER_SCOPE } from "../state/saveScope.ts";
+import { scopeQuestion } from "../state/saveScope.ts";
 
 export interface DefaultDelegatorDeps {
   readonly requester: Requester;

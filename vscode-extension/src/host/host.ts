@@ -277,8 +277,6 @@ export interface DiagnosticText {
 export interface ShowOptions {
   readonly range?: Range;
   readonly preview?: boolean;
-  readonly beside?: boolean;
-  readonly keepFocus?: boolean;
 }
 
 export interface Documents {

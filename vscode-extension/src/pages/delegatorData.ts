@@ -1,6 +1,7 @@
 /** Read what the Delegators page lists, from the configurations of all folders; the first folder wins. */
 
 import type { DelegatorEntry, Model, ModelServerEntry, Recipe, ServerPreset, ToolsResult } from "../protocol.ts";
+import { USER_SCOPE } from "../state/delegatorDraft.ts";
 import type { PageClient, PageStart } from "../state/pageClient.ts";
 import { reasonOf } from "./pageElement.ts";
 
@@ -22,16 +23,13 @@ export interface Found {
   readonly presets: readonly ServerPreset[];
 }
 
-/** The place to save for all workspaces. */
-export const USER_PLACE = "user";
-
 export function whereOf(place: string): Where {
-  return place === USER_PLACE ? {} : { workspace: place };
+  return place === USER_SCOPE ? {} : { workspace: place };
 }
 
 /** Places to read from: every folder, or the user's configuration alone. */
 export function readingPlaces(places: PageStart["places"]): readonly Where[] {
-  const folders = places.filter(({ id }) => id !== USER_PLACE).map(({ id }) => ({ workspace: id }));
+  const folders = places.filter(({ id }) => id !== USER_SCOPE).map(({ id }) => ({ workspace: id }));
   return folders.length > 0 ? folders : [{}];
 }
 

@@ -7,6 +7,7 @@ import {
   defaultsOf,
   EVERYTHING,
   suggestName,
+  USER_SCOPE,
   VALID_NAME,
   withoutEmptyFields,
   withSource,
@@ -24,7 +25,7 @@ import {
   type Option,
 } from "../state/delegatorOptions.ts";
 import type { PageStart } from "../state/pageClient.ts";
-import { readingPlaces, readModels, USER_PLACE, whereOf, type Found, type Where } from "./delegatorData.ts";
+import { readingPlaces, readModels, whereOf, type Found, type Where } from "./delegatorData.ts";
 import { isCustom, modelFacts, testText } from "./delegatorRows.ts";
 import { html, PageElement, problemTemplate, type Failure } from "./pageElement.ts";
 
@@ -584,7 +585,7 @@ export class DelegatorForm extends PageElement {
 
   #where(): Where & { readonly scope: "user" | "workspace" } {
     const { place } = this.#draft;
-    if (place !== USER_PLACE) return { scope: "workspace", ...whereOf(place) };
+    if (place !== USER_SCOPE) return { scope: "workspace", ...whereOf(place) };
     return { scope: "user", ...readingPlaces(this.places)[0] };
   }
 

@@ -3,17 +3,9 @@
 import { nothing, type TemplateResult } from "lit";
 import { t } from "../base/l10n.ts";
 import type { ConnectionTest, DelegatorEntry, ModelServerEntry, ServerPreset, ToolEntry } from "../protocol.ts";
-import { defaultsOf, suggestName, type DelegatorDraft } from "../state/delegatorDraft.ts";
+import { defaultsOf, suggestName, USER_SCOPE, type DelegatorDraft } from "../state/delegatorDraft.ts";
 import type { PageStart, PageTarget } from "../state/pageClient.ts";
-import {
-  readConfigured,
-  readMachine,
-  readModels,
-  USER_PLACE,
-  whereOf,
-  type Found,
-  type Where,
-} from "./delegatorData.ts";
+import { readConfigured, readMachine, readModels, whereOf, type Found, type Where } from "./delegatorData.ts";
 import { DelegatorForm, draftForTool } from "./delegatorForm.ts";
 import { modelFacts, search, sectionsOf, testText, type Row, type Section } from "./delegatorRows.ts";
 import { html, PageElement, problemTemplate, type Failure } from "./pageElement.ts";
@@ -289,8 +281,8 @@ export class DelegatorsPage extends PageElement {
 
   #edit(entry: DelegatorEntry): void {
     const uri = entry.location?.uri ?? "";
-    const folder = this.start.places.find(({ id }) => id !== USER_PLACE && uri.startsWith(`${id}/`));
-    const place = entry.scope === "workspace" && folder ? folder.id : USER_PLACE;
+    const folder = this.start.places.find(({ id }) => id !== USER_SCOPE && uri.startsWith(`${id}/`));
+    const place = entry.scope === "workspace" && folder ? folder.id : USER_SCOPE;
     this.#openForm({ delegator: entry.delegator, place, entry, defaults: defaultsOf(entry) });
   }
 
@@ -299,16 +291,16 @@ export class DelegatorsPage extends PageElement {
     const taken = new Set(this.#found.delegators.map((one) => one.delegator.name));
     const name = suggestName({ name: "", tool: entry.delegator.name }, taken);
     const named = displayName ? { displayName: t("{0} (copy)", displayName) } : {};
-    this.#openForm({ delegator: { ...delegator, ...named, name }, place: USER_PLACE, defaults: [] });
+    this.#openForm({ delegator: { ...delegator, ...named, name }, place: USER_SCOPE, defaults: [] });
   }
 
   #addFor(modelServer: string, model = ""): void {
     const delegator = { name: "", modelServer, ...(model === "" ? {} : { model }) };
-    this.#openForm({ delegator, place: USER_PLACE, defaults: [] });
+    this.#openForm({ delegator, place: USER_SCOPE, defaults: [] });
   }
 
   #addAgent(tool: ToolEntry): void {
-    this.#openForm({ delegator: draftForTool(tool, this.#found.tools.tools), place: USER_PLACE, defaults: [] });
+    this.#openForm({ delegator: draftForTool(tool, this.#found.tools.tools), place: USER_SCOPE, defaults: [] });
   }
 
   #openForm(draft: DelegatorDraft): void {

@@ -8,9 +8,12 @@ export const VALID_NAME = /^[a-z0-9][a-z0-9._-]{0,63}$/;
 /** The ID of the default for recipes that have none of their own; no recipe has this name. */
 export const EVERYTHING = "";
 
+/** The ID of the place to save for the user; the IDs of the others are the URIs of their folders. */
+export const USER_SCOPE = "user";
+
 export interface DelegatorDraft {
   readonly delegator: Delegator;
-  /** `user`, or the URI of the folder to save in. */
+  /** `USER_SCOPE`, or the URI of the folder to save in. */
   readonly place: string;
   /** The entry to change; absent: a new one. */
   readonly entry?: DelegatorEntry;

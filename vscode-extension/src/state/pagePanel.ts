@@ -7,7 +7,8 @@ import type { Host, Panel } from "../host/host.ts";
 import type { Requests } from "../protocol.ts";
 import { SidecarError, toErrorInfo, type Repair, type Requester, type Subscriber } from "../sidecar/connection.ts";
 import type { PageNotification, PageStart, PageTarget, ProgramRequests } from "./pageClient.ts";
-import { scopeQuestion, USER_SCOPE } from "./saveScope.ts";
+import { USER_SCOPE } from "./delegatorDraft.ts";
+import { scopeQuestion } from "./saveScope.ts";
 
 /** The Trusted Types policy of the library that draws the pages; it gets only the templates in their script. */
 const TEMPLATES = "lit-html";

@@ -3,9 +3,7 @@
 import { t } from "../base/l10n.ts";
 import type { Folder, PickRequest, StepHeader } from "../host/host.ts";
 import type { DelegatorEntry } from "../protocol.ts";
-
-/** The ID of the item for the user; the IDs of the others are the URIs of their folders. */
-export const USER_SCOPE = "user";
+import { USER_SCOPE } from "./delegatorDraft.ts";
 
 /** Ask where to save. `active`: the ID of the item that is selected at first. */
 export function scopeQuestion(header: StepHeader, folders: readonly Folder[], active: string): PickRequest {

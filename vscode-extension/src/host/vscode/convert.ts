@@ -13,8 +13,6 @@ export const EMPTY = `${EXTENSION_ID}-empty`;
 export function toShowOptions(options: h.ShowOptions): vscode.TextDocumentShowOptions {
   return {
     preview: options.preview ?? true,
-    preserveFocus: options.keepFocus ?? false,
-    ...(options.beside ? { viewColumn: vscode.ViewColumn.Beside } : {}),
     ...(options.range ? { selection: toRange(options.range) } : {}),
   };
 }
