@@ -77,7 +77,7 @@ describe("delegations in the editor", () => {
       await openContainer(vs);
       await finished(vs);
       await vs.waitForRow(VIEW, "To Review");
-      await vs.rowMenu(VIEW, "Write notes", "Also Try With…");
+      await vs.rowMenu(VIEW, "Write notes", "Also Try with…");
       await vs.quickRows().filter({ hasText: "two" }).first().waitFor();
       await vs.shot("1 also try");
       await vs.quickRows().filter({ hasText: "two" }).first().click();

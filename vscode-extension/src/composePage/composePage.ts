@@ -105,7 +105,7 @@ export class ComposePage {
     const find = (text: string) => transport.request("page/findFiles", { text });
     const completion = new FileCompletion(this.#task, find, (file) => void this.#add(Promise.resolve([file])));
     const hint = isBox
-      ? t("Enter delegates, Shift+Enter begins a new line, @ completes files.")
+      ? t("Press Enter to delegate, Shift+Enter for a new line. Type @ to complete file names.")
       : t("Press Ctrl+Enter to delegate. Type @ to complete files, or drop them here; hold Shift when dragging from the Explorer."); // prettier-ignore
     const fields = element(
       "div",

@@ -317,7 +317,7 @@ async function pickComparable({ host, store }: DelegationCommandDeps): Promise<s
   if (groups.length === 0) {
     await host.windows.message(
       "info",
-      t("There are no results to compare. Choose “Also Try With…” in the menu of a delegation that has finished."),
+      t("There are no results to compare. Choose “Also Try with…” in the menu of a delegation that has finished."),
     );
     return undefined;
   }

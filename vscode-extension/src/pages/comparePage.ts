@@ -82,7 +82,7 @@ export class ComparePage extends PageElement {
     const facts: readonly [string, (one: Delegation) => string][] = [
       [t("Verdict"), (one) => (one.state === "finished" ? verdictSummary(one) : stateName(one))],
       [t("Places tested"), placesText],
-      [t("Planted changes caught"), caughtText],
+      [t("Small changes noticed"), caughtText],
       [t("Checks"), checksText],
       [t("Lines"), linesText],
       [t("Files"), (one) => String(one.result?.files.length ?? 0)],

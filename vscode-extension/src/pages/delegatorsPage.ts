@@ -410,7 +410,7 @@ export class DelegatorsPage extends PageElement {
       },
     };
     const users = row.subject.kind === "server" ? this.#usersOf(row.subject.entry.modelServer.name) : [];
-    const title = users.length > 0 ? t("Delete, and Break {0}", users.join(", ")) : t("Delete");
+    const title = users.length > 0 ? t("Delete Anyway ({0} will stop working)", users.join(", ")) : t("Delete");
     return [cancel, { title, primary: true, run: () => void this.#remove(row) }];
   }
 

@@ -75,7 +75,7 @@ export async function install(
     );
   }
   await fs.mkdir(options.storagePath, { recursive: true });
-  report(t("Looking for Python 3.11 or newer…"), 5);
+  report(t("Looking for Python…"), 5);
   const python = await findPython(options, signal);
   const home = path.join(options.storagePath, "sidecar", `${options.version}-${Date.now().toString(36)}`);
   const program = path.join(home, "bin/understudy");

@@ -55,7 +55,7 @@ describe("the Compare page", () => {
     expect(all("tbody th")).toEqual([
       "Verdict",
       "Places tested",
-      "Planted changes caught",
+      "Small changes noticed",
       "Checks",
       "Lines",
       "Files",

@@ -354,7 +354,7 @@ describe("the Delegators page", () => {
     await press("Delete…", inRow("server:ollama"));
     expect(document.activeElement?.textContent.trim()).toBe("Cancel");
     expect(peer.params("understudy/modelServers/delete")).toEqual([]);
-    await press("Delete, and Break local-coder", inRow("server:ollama"));
+    await press("Delete Anyway (local-coder will stop working)", inRow("server:ollama"));
     expect(peer.params("understudy/modelServers/delete")).toMatchObject([{ name: "ollama", workspace: FOLDER }]);
   });
 
