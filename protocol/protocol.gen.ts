@@ -96,93 +96,6 @@ export const CIRCUIT_STATES = [
 ] as const;
 export type CircuitState = (typeof CIRCUIT_STATES)[number];
 
-/** How a finished delegation ended: the first member whose rule applies (`judge.verdict_rules`). */
-export const VERDICTS = [
-  /** A text recipe answered. */
-  "answered",
-  /** At least one required check passed on exactly this result, and there is no reservation. */
-  "verified",
-  /** There is a result, and a reason not to call it verified. */
-  "unverified",
-  /** A required check failed twice on the result and passes on the base. */
-  "checks_failed",
-  /** The agent finished without changing anything. */
-  "no_changes",
-  /** The last attempt failed; partial work is kept. */
-  "failed",
-  /** A user stopped it; partial work is kept. */
-  "cancelled",
-  /** A time limit was reached; partial work is kept. */
-  "timed_out",
-  /** A limit on tokens, turns or money was reached; partial work is kept. */
-  "budget_exhausted",
-  /** Its worker process died; partial work is kept. */
-  "interrupted",
-] as const;
-export type Verdict = (typeof VERDICTS)[number];
-
-/** A reason why a result is not verified. The list is closed. */
-export const RESERVATIONS = [
-  /** No required check ran. */
-  "no_checks",
-  /** The result was edited after its checks ran. */
-  "checks_outdated",
-  /** Tests ran, and nothing shows that they can fail. */
-  "not_mutation_tested",
-  /** A check, or a new test in another order, time zone or hash seed, failed once and passed once on the same tree. */
-  "flaky",
-  /** A check fails on the result and failed before the work began. */
-  "fails_on_base",
-  /** A check passes only with changed files that decide what it does, or changed code behaves otherwise in tests. */
-  "check_changed",
-  /** Earlier tests pass only with this result's edits, notice less because of them, or no longer run. */
-  "tests_changed",
-  /** Earlier tests cannot be compiled or loaded with this result. */
-  "base_tests_do_not_build",
-  /** The result changes files that the recipe does not write, removes tests, or makes earlier tests notice less. */
-  "outside_scope",
-  /** A check loaded files of the user's checkout instead of the result. */
-  "loaded_checkout",
-  /** After a run of a check, tracked files of its worktree differed from the commit. */
-  "tree_changed",
-  /** No new test fails on any of many small changes of the code under test. */
-  "no_mutant_killed",
-  /** The tests notice too few of the small changes on lines that they execute. */
-  "few_mutants_killed",
-  /** The tests execute only a small part of the code under test. */
-  "little_executed",
-  /** No test notices some of the changed places. */
-  "change_not_tested",
-  /** No test fails on the code of the base and passes on the result's, although the recipe repairs something. */
-  "problem_not_shown",
-  /** A test fails when only a comment, or a value that nothing reads, is added to the code. */
-  "looks_at_source",
-  /** Files outside the worktree changed while the agent or a check ran, and no editor reported that it saved them. */
-  "outside_changed",
-  /** The agent ran in the user's checkout, without isolation, as `launch.use_worktree` says. */
-  "not_isolated",
-  /** The journal contained bytes that its worker did not write, or a check's report and its run disagree. */
-  "tampered",
-] as const;
-export type Reservation = (typeof RESERVATIONS)[number];
-
-/** What is known about one changed place. */
-export const PLACE_EVIDENCES = [
-  /** A test fails when it is undone, or when a small change is made in it. */
-  "noticed",
-  /** Nothing that runs changed: comments, documentation, the form of the code. */
-  "same",
-  /** It belongs to the tests, which have rules of their own. */
-  "new_test",
-  /** It runs, and no test fails when it is undone or changed. */
-  "unnoticed",
-  /** No test runs it. */
-  "unexecuted",
-  /** No check looks at this file, or the time was over before this place was tried. */
-  "unlooked",
-] as const;
-export type PlaceEvidence = (typeof PLACE_EVIDENCES)[number];
-
 /** The closed list of error kinds; the value is the one on the wire. */
 export const ERROR_KINDS = [
   /** A request's parameters have the wrong shape or contradict each other. */
@@ -201,6 +114,8 @@ export const ERROR_KINDS = [
   "unknown_recipe",
   /** No check of this name is configured. */
   "unknown_check",
+  /** No schedule of this name is configured. */
+  "unknown_schedule",
   /** No delegation has this ID. */
   "unknown_delegation",
   /** No group has this ID. */
@@ -306,6 +221,93 @@ export const ERROR_SCOPES = [
   "tool",
 ] as const;
 export type ErrorScope = (typeof ERROR_SCOPES)[number];
+
+/** How a finished delegation ended: the first member whose rule applies (`judge.verdict_rules`). */
+export const VERDICTS = [
+  /** A text recipe answered. */
+  "answered",
+  /** At least one required check passed on exactly this result, and there is no reservation. */
+  "verified",
+  /** There is a result, and a reason not to call it verified. */
+  "unverified",
+  /** A required check failed twice on the result and passes on the base. */
+  "checks_failed",
+  /** The agent finished without changing anything. */
+  "no_changes",
+  /** The last attempt failed; partial work is kept. */
+  "failed",
+  /** A user stopped it; partial work is kept. */
+  "cancelled",
+  /** A time limit was reached; partial work is kept. */
+  "timed_out",
+  /** A limit on tokens, turns or money was reached; partial work is kept. */
+  "budget_exhausted",
+  /** Its worker process died; partial work is kept. */
+  "interrupted",
+] as const;
+export type Verdict = (typeof VERDICTS)[number];
+
+/** A reason why a result is not verified. The list is closed. */
+export const RESERVATIONS = [
+  /** No required check ran. */
+  "no_checks",
+  /** The result was edited after its checks ran. */
+  "checks_outdated",
+  /** Tests ran, and nothing shows that they can fail. */
+  "not_mutation_tested",
+  /** A check, or a new test in another order, time zone or hash seed, failed once and passed once on the same tree. */
+  "flaky",
+  /** A check fails on the result and failed before the work began. */
+  "fails_on_base",
+  /** A check passes only with changed files that decide what it does, or changed code behaves otherwise in tests. */
+  "check_changed",
+  /** Earlier tests pass only with this result's edits, notice less because of them, or no longer run. */
+  "tests_changed",
+  /** Earlier tests cannot be compiled or loaded with this result. */
+  "base_tests_do_not_build",
+  /** The result changes files that the recipe does not write, removes tests, or makes earlier tests notice less. */
+  "outside_scope",
+  /** A check loaded files of the user's checkout instead of the result. */
+  "loaded_checkout",
+  /** After a run of a check, tracked files of its worktree differed from the commit. */
+  "tree_changed",
+  /** No new test fails on any of many small changes of the code under test. */
+  "no_mutant_killed",
+  /** The tests notice too few of the small changes on lines that they execute. */
+  "few_mutants_killed",
+  /** The tests execute only a small part of the code under test. */
+  "little_executed",
+  /** No test notices some of the changed places. */
+  "change_not_tested",
+  /** No test fails on the code of the base and passes on the result's, although the recipe repairs something. */
+  "problem_not_shown",
+  /** A test fails when only a comment, or a value that nothing reads, is added to the code. */
+  "looks_at_source",
+  /** Files outside the worktree changed while the agent or a check ran, and no editor reported that it saved them. */
+  "outside_changed",
+  /** The agent ran in the user's checkout, without isolation, as `launch.use_worktree` says. */
+  "not_isolated",
+  /** The journal contained bytes that its worker did not write, or a check's report and its run disagree. */
+  "tampered",
+] as const;
+export type Reservation = (typeof RESERVATIONS)[number];
+
+/** What is known about one changed place. */
+export const PLACE_EVIDENCES = [
+  /** A test fails when it is undone, or when a small change is made in it. */
+  "noticed",
+  /** Nothing that runs changed: comments, documentation, the form of the code. */
+  "same",
+  /** It belongs to the tests, which have rules of their own. */
+  "new_test",
+  /** It runs, and no test fails when it is undone or changed. */
+  "unnoticed",
+  /** No test runs it. */
+  "unexecuted",
+  /** No check looks at this file, or the time was over before this place was tried. */
+  "unlooked",
+] as const;
+export type PlaceEvidence = (typeof PLACE_EVIDENCES)[number];
 
 /** The result of one mutant, in the words of the mutation-testing report schema that Stryker's viewers read. */
 export const MUTANT_STATUSS = [
@@ -1612,6 +1614,113 @@ export interface CheckTrial {
   remedy?: Remedy;
 }
 
+/** Every schedule, and the problems of the configuration. */
+export interface SchedulesResult {
+  schedules: ScheduleEntry[];
+  problems: Problem[];
+}
+
+/** A schedule with its location and state. */
+export interface ScheduleEntry {
+  schedule: Schedule;
+  scope: Scope;
+  revision: string;
+  editable: boolean;
+  location?: Location;
+  state: ScheduleState;
+}
+
+/** A delegation, or a batch of them, that starts at the times of a cron expression. */
+export interface Schedule {
+  /** Its name in lists, and the name of its file. */
+  name: string;
+  /** When it starts, in five fields: minute, hour, day of the month, month, day of the week. */
+  cron: string;
+  /** The time zone of `cron`, such as `Europe/Berlin`; absent: that of the machine. */
+  timezone?: string | null;
+  /** The folder in which it works: an absolute path, or one that begins with `~/`. */
+  workspace: string;
+  /** The recipe of one delegation; absent where a `batch` is named. */
+  recipe?: string | null;
+  /** What is to be done. */
+  task?: string | null;
+  /** The files to work on; relative paths start in the workspace. */
+  files?: string[];
+  /** The delegator or the route; absent: chosen by the configuration. */
+  delegator?: string | null;
+  /** A file of tasks, as for `understudy batch`, instead of a recipe; a relative path starts in the workspace. */
+  batch?: string | null;
+  /** For times at which nothing ran that could start it: `once` makes up for the last of them, `skip` for none. Missed times are listed. */
+  catchUp?: "once" | "skip";
+  /** How late it may be made up for. */
+  windowMinutes?: number;
+}
+
+/** What is wrong with a schedule, and its next and last runs. */
+export interface ScheduleState {
+  problems: Problem[];
+  /** When it starts work next; absent while it is paused or has errors. */
+  nextAt?: string;
+  paused?: boolean;
+  /** How many times nothing was started for since the last run. */
+  missed?: number;
+  /** The last ones, the newest last. */
+  runs?: ScheduleRun[];
+}
+
+/** What a schedule started at one of its times. */
+export interface ScheduleRun {
+  /** The time. */
+  due: string;
+  startedAt: string;
+  delegation?: string;
+  /** The group of a batch. */
+  group?: string;
+  /** How many times before it nothing was started for. */
+  missed?: number;
+  /** Why nothing could be started. */
+  error?: ErrorInfo;
+}
+
+/** An error as sent to clients: what happened, to what, and what to do next. */
+export interface ErrorInfo {
+  kind: ErrorKind;
+  message: string;
+  hint?: string;
+  location?: Location;
+  names?: string[];
+  /** When a retry can succeed, if the server or tool reports it (RFC 3339, UTC). */
+  retryAt?: string;
+  scope?: ErrorScope;
+  /** Absolute paths of logs that can explain it, the most useful one first; no text of the error names them. */
+  logPaths?: string[];
+  /** The parameter of the request that is wrong (`launch.permissionMode`), for forms; absent if it may be any. */
+  parameter?: string;
+  /** What can be done about it, for a button; `hint` says the same to the command line. */
+  remedy?: Remedy;
+}
+
+/** Create a schedule: one file in the user's configuration. */
+export interface ScheduleCreateParams {
+  schedule: Schedule;
+}
+
+/** Let a schedule start nothing until it is resumed; the times until then are not made up for. */
+export interface SchedulePauseParams {
+  name: string;
+  paused: boolean;
+}
+
+/** A schedule, by its name. */
+export interface ScheduleNameParams {
+  name: string;
+}
+
+/** What this request started, or could not start. */
+export interface ScheduleServeResult {
+  runs: ScheduleRun[];
+}
+
 /** A text recipe to run in this process: one request to a model server, without a delegation. */
 export interface TextParams {
   /** Name of a recipe that returns text. */
@@ -1901,24 +2010,6 @@ export interface Attempt {
   /** Whether it was computed from tokens that Understudy estimated, because nothing reported them. */
   costEstimated?: boolean;
   failure?: ErrorInfo;
-}
-
-/** An error as sent to clients: what happened, to what, and what to do next. */
-export interface ErrorInfo {
-  kind: ErrorKind;
-  message: string;
-  hint?: string;
-  location?: Location;
-  names?: string[];
-  /** When a retry can succeed, if the server or tool reports it (RFC 3339, UTC). */
-  retryAt?: string;
-  scope?: ErrorScope;
-  /** Absolute paths of logs that can explain it, the most useful one first; no text of the error names them. */
-  logPaths?: string[];
-  /** The parameter of the request that is wrong (`launch.permissionMode`), for forms; absent if it may be any. */
-  parameter?: string;
-  /** What can be done about it, for a button; `hint` says the same to the command line. */
-  remedy?: Remedy;
 }
 
 /** The result of a delegation. */
@@ -3613,6 +3704,18 @@ export interface Requests {
   "understudy/checks/delete": { params: DeleteParams; result: EmptyResult };
   /** Run a check, saved or not, on the current files in a worktree of its own. */
   "understudy/checks/test": { params: CheckTestParams; result: CheckTrial };
+  /** List the schedules with their next and their last runs. */
+  "understudy/schedules/list": { params: NoParams; result: SchedulesResult };
+  /** Create a schedule; its first run is at the next of its times. */
+  "understudy/schedules/create": { params: ScheduleCreateParams; result: ScheduleEntry };
+  /** Remove a schedule; what it started stays. */
+  "understudy/schedules/delete": { params: DeleteParams; result: EmptyResult };
+  /** Pause a schedule, or resume it. */
+  "understudy/schedules/pause": { params: SchedulePauseParams; result: ScheduleEntry };
+  /** Start the work of a schedule now, also while it is paused; its times stay as they are. */
+  "understudy/schedules/run": { params: ScheduleNameParams; result: ScheduleRun };
+  /** Start what is due. Each time of a schedule is served once, however many processes ask for it. */
+  "understudy/schedules/serve": { params: NoParams; result: ScheduleServeResult };
   /** Return exactly what `text/run` would send; refused if the delegator runs an agent CLI. */
   "understudy/text/preview": { params: TextParams; result: PreviewResult };
   /** Send a text recipe to a model server from this process and return the answer; nothing else is started. */

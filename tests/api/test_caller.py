@@ -14,6 +14,7 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 
 READS = (
     *("version", "doctor", "status", "tools/list", "recipes/list", "agents/list", "checks/list", "ledger/read"),
+    "schedules/list",
     *("delegators/list", "delegators/get", "delegators/exportProfile", "instructions/list", "mcpClients/list"),
     *("modelServers/list", "modelServers/get", "modelServers/presets", "modelServers/models"),
     *("text/preview", "delegations/preview", "delegations/get", "delegations/list", "delegations/wait"),
@@ -22,7 +23,7 @@ READS = (
     *("delegations/diff", "delegations/file", "delegations/logs", "delegations/evidence"),
 )
 ASKS = ("text/run", "delegations/cancel", "groups/cancel", "modelServers/test")
-STARTS = ("delegations/start", "groups/create", "groups/start")
+STARTS = ("delegations/start", "groups/create", "groups/start", "schedules/run", "schedules/serve")
 ONLY_LOOKS = {
     "workspace/trust": ("trusted", None, True),
     "configuration/import": ("dry_run", True, False),

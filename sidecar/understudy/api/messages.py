@@ -13,10 +13,13 @@ from understudy.model.config.config_entries import (
     DelegatorEntry,
     ModelServerEntry,
     Problem,
+    ScheduleEntry,
+    ScheduleRun,
     ServerPreset,
     ToolEntry,
 )
 from understudy.model.config.delegators import Delegator, Limits, Model, ModelServer, Recipe
+from understudy.model.config.schedules import Schedule
 from understudy.model.delegation.delegations import (
     Buffer,
     Delegation,
@@ -212,6 +215,38 @@ class CheckCreateParams(Strict, kw_only=True):
     scope: EditableScope = "workspace"
     """A check of the scope ``user`` applies in every workspace."""
     workspace: str | None = None
+
+
+class SchedulesResult(Wire, kw_only=True):
+    """Every schedule, and the problems of the configuration."""
+
+    schedules: list[ScheduleEntry]
+    problems: list[Problem]
+
+
+class ScheduleCreateParams(Strict, kw_only=True):
+    """Create a schedule: one file in the user's configuration."""
+
+    schedule: Schedule
+
+
+class SchedulePauseParams(Strict, kw_only=True):
+    """Let a schedule start nothing until it is resumed; the times until then are not made up for."""
+
+    name: str
+    paused: bool
+
+
+class ScheduleNameParams(Strict, kw_only=True):
+    """A schedule, by its name."""
+
+    name: str
+
+
+class ScheduleServeResult(Wire, kw_only=True):
+    """What this request started, or could not start."""
+
+    runs: list[ScheduleRun]
 
 
 class CheckTestParams(Strict, kw_only=True):

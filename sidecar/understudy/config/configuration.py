@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from understudy.config.findings import unknown_name, unusable
-from understudy.model.config.config_entries import CheckEntry, DelegatorEntry, ModelServerEntry, Problem
+from understudy.model.config.config_entries import CheckEntry, DelegatorEntry, ModelServerEntry, Problem, ScheduleEntry
 from understudy.model.config.delegators import (
     FIRST_EVENT_SECONDS,
     IDLE_SECONDS,
@@ -145,7 +145,7 @@ class Configuration(msgspec.Struct, frozen=True):
     delegators: dict[str, DelegatorEntry]
     model_servers: dict[str, ModelServerEntry]
     checks: dict[str, Check]
-    """Those without errors."""
+    schedules: dict[str, ScheduleEntry]
     check_entries: dict[str, CheckEntry]
     recipes: dict[str, Recipe]
     tools: dict[str, DefinedTool]

@@ -35,6 +35,8 @@ class FileKind(enum.StrEnum):
     """``routes/<name>.toml``."""
     MODEL_SERVER = "model-server"
     """``model-servers/<name>.toml``."""
+    SCHEDULE = "schedule"
+    """``schedules/<name>.toml``."""
     CHECK = "check"
     """``checks/<name>.toml``."""
     RECIPE = "recipe"
@@ -55,6 +57,7 @@ PLACES: dict[FileKind, tuple[str, str]] = {
     FileKind.ROUTE: ("routes", ".toml"),
     FileKind.MODEL_SERVER: ("model-servers", ".toml"),
     FileKind.CHECK: ("checks", ".toml"),
+    FileKind.SCHEDULE: ("schedules", ".toml"),
     FileKind.RECIPE: ("recipes", ".md"),
     FileKind.TOOL: ("tools", ".toml"),
 }

@@ -37,6 +37,8 @@ class ErrorKind(enum.StrEnum):
     """No recipe of this name exists."""
     UNKNOWN_CHECK = "unknown_check"
     """No check of this name is configured."""
+    UNKNOWN_SCHEDULE = "unknown_schedule"
+    """No schedule of this name is configured."""
     UNKNOWN_DELEGATION = "unknown_delegation"
     """No delegation has this ID."""
     UNKNOWN_GROUP = "unknown_group"

@@ -37,6 +37,7 @@ NAMES = {
     FileKind.ROUTE: "routes/new.toml",
     FileKind.MODEL_SERVER: "model-servers/new.toml",
     FileKind.CHECK: "checks/new.toml",
+    FileKind.SCHEDULE: "schedules/new.toml",
     FileKind.RECIPE: "recipes/new.md",
     FileKind.TOOL: "tools/new.toml",
 }
@@ -89,6 +90,10 @@ GOOD = {
         "argv = ['{python}', '-m', 'pytest']\n",
         "name = 'x'\nargv = ['a']\nrequired = false\ncwd = 'b'\n",
     ],
+    FileKind.SCHEDULE: [
+        "cron = '0 2 * * 1-5'\nworkspace = '~/calc'\nrecipe = 'tests'\nfiles = ['a.py']\ntimezone = 'Asia/Tokyo'\n",
+        "cron = '0 0 1 * *'\nworkspace = '/work'\nbatch = 'tasks.toml'\ncatch_up = 'skip'\nwindow_minutes = 30\n",
+    ],
     FileKind.RECIPE: [path.read_text(encoding="utf-8") for path in (locations.BUILTIN / "recipes").glob("*.md")],
     FileKind.TOOL: [
         tool_template("new"),
@@ -123,6 +128,8 @@ BAD = [
     (FileKind.MODEL_SERVER, "kind = 'olama'\nbase_url = 'http://127.0.0.1'\n"),
     (FileKind.MODEL_SERVER, "kind = 'ollama'\nbase_url = '127.0.0.1'\n"),
     (FileKind.MODEL_SERVER, "kind = 'ollama'\nbase_url = 'http://127.0.0.1'\napi_key = 'abc'\n"),
+    (FileKind.SCHEDULE, "cron = '0 2 * * *'\nrecipe = 'ask'\n"),
+    (FileKind.SCHEDULE, "cron = '0 2 * * *'\nworkspace = '/w'\nrecipe = 'ask'\ncatch_up = 'twice'\n"),
     (FileKind.CHECK, "argv = 'pytest'\n"),
     (FileKind.CHECK, "argv = []\n"),
     (FileKind.CHECK, "argv = ['x']\ncommand = 'x'\n"),

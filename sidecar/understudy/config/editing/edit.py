@@ -28,29 +28,32 @@ from understudy.config.parsing import config_file, file_schema, source_file
 from understudy.config.parsing.config_file import is_own, render
 from understudy.config.parsing.source_file import unusable_value
 from understudy.config.trust.records import preserving_trust, status
-from understudy.config.validation import delegator_rules, server_rules, workspace_rules
+from understudy.config.validation import delegator_rules, schedule_rules, server_rules, workspace_rules
 from understudy.config.validation.config_sections import SECTIONS, FileContext
 from understudy.files import durable
-from understudy.model.config.config_entries import CheckEntry, DelegatorEntry, ModelServerEntry
+from understudy.model.config.config_entries import CheckEntry, DelegatorEntry, ModelServerEntry, ScheduleEntry
 from understudy.model.config.delegators import NAME_PATTERN, Delegator, ModelServer, PermissionRule, Scope
+from understudy.model.config.schedules import Schedule
 from understudy.model.errors import ErrorKind, Location, Position, Range, UnderstudyError
 from understudy.model.evidence.checks import Check
 
-Kind = Literal["delegator", "route", "model_server", "check"]
-Thing = Delegator | ModelServer | Check
-Entry = DelegatorEntry | ModelServerEntry | CheckEntry
+Kind = Literal["delegator", "route", "model_server", "check", "schedule"]
+Thing = Delegator | ModelServer | Check | Schedule
+Entry = DelegatorEntry | ModelServerEntry | CheckEntry | ScheduleEntry
 
 _FOLDER: dict[Kind, str] = {
     "delegator": "delegators",
     "route": "routes",
     "model_server": "model-servers",
     "check": "checks",
+    "schedule": "schedules",
 }
 _TITLE: dict[Kind, str] = {
     "delegator": "delegator",
     "route": "route",
     "model_server": "model server",
     "check": "check",
+    "schedule": "schedule",
 }
 _UPDATE: dict[Kind, str] = {
     "delegator": "understudy delegators update",
@@ -61,6 +64,7 @@ _UNKNOWN: dict[Kind, ErrorKind] = {
     "route": ErrorKind.UNKNOWN_DELEGATOR,
     "model_server": ErrorKind.UNKNOWN_MODEL_SERVER,
     "check": ErrorKind.UNKNOWN_CHECK,
+    "schedule": ErrorKind.UNKNOWN_SCHEDULE,
 }
 
 
@@ -82,6 +86,8 @@ class Editor:
     def create(self, thing: ModelServer, scope: Scope) -> ModelServerEntry: ...
     @overload
     def create(self, thing: Check, scope: Scope) -> CheckEntry: ...
+    @overload
+    def create(self, thing: Schedule, scope: Scope) -> ScheduleEntry: ...
     def create(self, thing: Thing, scope: Scope, *, profile: str | None = None) -> Entry:
         """Write a new delegator, model server or check into ``scope``; ``profile`` is kept beside a delegator.
 
@@ -412,6 +418,8 @@ class Editor:
                     name: entry.check for name, entry in personal.check_entries.items() if entry.scope is Scope.USER
                 }
                 findings += workspace_rules.check_workspace_check(thing, own_checks)
+        elif isinstance(thing, Schedule):
+            findings = list(schedule_rules.check_schedule(thing, scope))
         elif isinstance(thing, ModelServer):
             findings = list(server_rules.check_server(thing))
             if shared:
@@ -582,6 +590,8 @@ def _told(folder: Path) -> Iterator[None]:
 def _kind(thing: Thing) -> Kind:
     if isinstance(thing, Check):
         return "check"
+    if isinstance(thing, Schedule):
+        return "schedule"
     if isinstance(thing, Delegator):
         return "delegator" if thing.route is None else "route"
     return "model_server"
@@ -595,6 +605,8 @@ def _entries(configuration: Configuration, kind: Kind) -> Mapping[str, Entry]:
             return configuration.model_servers
         case "check":
             return configuration.check_entries
+        case "schedule":
+            return configuration.schedules
 
 
 def _check_name(kind: Kind, name: str) -> None:

@@ -23,7 +23,7 @@ from understudy.config.findings import Finding, KeyPath, LocatedFinding, close, 
 from understudy.config.locations import LOCAL_FOLDER, PLACES, FileKind, Layer, place_of
 from understudy.config.parsing import config_file, file_schema
 from understudy.config.parsing.config_file import REPLACEABLE, Item, Reading, is_own, revision
-from understudy.config.validation import delegator_rules, server_rules, tool_rules, workspace_rules
+from understudy.config.validation import delegator_rules, schedule_rules, server_rules, tool_rules, workspace_rules
 from understudy.config.validation.config_sections import SECTIONS, FileContext, Who
 from understudy.config.validation.delegator_rules import Surroundings
 from understudy.model.config.config_entries import (
@@ -33,6 +33,8 @@ from understudy.model.config.config_entries import (
     EntryState,
     ModelServerEntry,
     Problem,
+    ScheduleEntry,
+    ScheduleState,
     ServerState,
 )
 from understudy.model.config.delegators import Recipe, Scope
@@ -85,6 +87,7 @@ class Loader:
         self.delegators: list[Item] = []
         self.servers: list[Item] = []
         self.checks: list[Item] = []
+        self.schedules: list[Item] = []
         self.recipes: list[Item] = []
         self.tools: list[Item] = []
         self.sections: dict[str, list[Item]] = {name: [] for name in file_schema.TABLES}
@@ -92,6 +95,7 @@ class Loader:
             self.delegators += reading.delegators
             self.servers += reading.servers
             self.checks += reading.checks
+            self.schedules += reading.schedules
             self.recipes += reading.recipes
             self.tools += reading.tools
             self.problems += reading.problems
@@ -107,7 +111,7 @@ class Loader:
 
     def run(self) -> Configuration:
         """Return the configuration."""
-        for items in (self.delegators, self.servers, self.checks):
+        for items in (self.delegators, self.servers, self.checks, self.schedules):
             self._find_twice(items)
         servers = self._judge_servers()
         tools = self._judge_tools()
@@ -118,6 +122,8 @@ class Loader:
                 self._note(
                     item, workspace_rules.check_workspace_check(item.value, self._values(self.checks, Scope.USER))
                 )
+        for item in self.schedules:
+            self._note(item, schedule_rules.check_schedule(item.value, item.layer.scope))
         delegators = _winners(self.delegators, lambda item: item.value.name)
         check_items = _winners(self.checks, lambda item: item.value.name)
         checks = {name: item.value for name, item in check_items.items() if item.usable}
@@ -134,6 +140,7 @@ class Loader:
             self.delegators,
             self.servers,
             self.checks,
+            self.schedules,
             self.recipes,
             self.tools,
             *self.sections.values(),
@@ -151,6 +158,11 @@ class Loader:
             model_servers={name: _server_entry(item) for name, item in sorted(servers.items())},
             checks=checks,
             check_entries={name: _check_entry(item) for name, item in sorted(check_items.items())},
+            schedules={
+                item.value.name: _schedule_entry(item)
+                for item in sorted(self.schedules, key=lambda item: item.value.name)
+                if item.layer.scope is Scope.USER
+            },
             recipes={name: item.value for name, item in recipes.items() if item.usable},
             tools={name: _defined_tool(item) for name, item in sorted(tools.items())},
             defaults=defaults,
@@ -402,6 +414,10 @@ def _server_entry(item: Item) -> ModelServerEntry:
 
 def _check_entry(item: Item) -> CheckEntry:
     return CheckEntry(check=item.value, **_origin(item), state=CheckState(problems=plain(item.problems)))
+
+
+def _schedule_entry(item: Item) -> ScheduleEntry:
+    return ScheduleEntry(schedule=item.value, **_origin(item), state=ScheduleState(problems=plain(item.problems)))
 
 
 def _origin(item: Item) -> dict[str, Any]:

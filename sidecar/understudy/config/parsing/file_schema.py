@@ -27,6 +27,7 @@ from understudy.config.parsing import file_syntax
 from understudy.config.parsing.source_file import Source, unusable_value
 from understudy.config.validation.config_sections import SECTIONS
 from understudy.model.config.delegators import AppliesTo, Delegator, ModelServer, RecipeAction, Route
+from understudy.model.config.schedules import Schedule
 from understudy.model.evidence.checks import Check
 from understudy.model.wire import ready
 
@@ -163,6 +164,7 @@ LISTS: dict[str, type[msgspec.Struct]] = {
     "routes": RouteTable,
     "model_servers": ModelServer,
     "checks": Check,
+    "schedules": Schedule,
 }
 """Arrays of tables of ``config.toml``."""
 

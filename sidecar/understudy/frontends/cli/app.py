@@ -32,6 +32,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "cancel": ("delegate.watch:cancel", "Cancel delegations; their partial work is kept."),
         "batch": ("group.groups:batch", "Start the tasks of a file as one group, and follow them."),
         "groups": ("group.groups:groups", "List groups of delegations; create, show and follow them."),
+        "schedules": ("group.schedules:schedules", "Manage schedules: work that starts by itself at certain times."),
         "queue": ("group.queue_commands:queue", "Show what waits; pause it, or change its order."),
         "check": ("delegate.evidence:check", "Run the checks of a result again."),
         "dismiss": ("delegate.evidence:dismiss", "Dismiss small changes of the code that no test can notice."),

@@ -10,7 +10,8 @@ import msgspec
 
 from understudy.model.capabilities import Install, MessageTime, OptionValue
 from understudy.model.config.delegators import Delegator, ModelServer, Scope
-from understudy.model.errors import FailureClass, Location
+from understudy.model.config.schedules import Schedule
+from understudy.model.errors import ErrorInfo, FailureClass, Location
 from understudy.model.evidence.checks import Check
 from understudy.model.remedies import Remedy
 from understudy.model.wire import Wire
@@ -131,6 +132,50 @@ class CheckEntry(Wire, kw_only=True):
     editable: bool
     location: Location | None = None
     state: CheckState
+
+
+class ScheduleRun(Wire, kw_only=True):
+    """What a schedule started at one of its times."""
+
+    due: str
+    """The time."""
+    started_at: str
+    delegation: str | None = None
+    group: str | None = None
+    """The group of a batch."""
+    missed: int = 0
+    """How many times before it nothing was started for."""
+    error: ErrorInfo | None = None
+    """Why nothing could be started."""
+
+
+class ScheduleState(Wire, kw_only=True):
+    """What is wrong with a schedule, and its next and last runs."""
+
+    problems: list[Problem]
+    next_at: str | None = None
+    """When it starts work next; absent while it is paused or has errors."""
+    paused: bool = False
+    missed: int = 0
+    """How many times nothing was started for since the last run."""
+    runs: list[ScheduleRun] = msgspec.field(default_factory=list)
+    """The last ones, the newest last."""
+
+
+class ScheduleEntry(Wire, kw_only=True):
+    """A schedule with its location and state."""
+
+    schedule: Schedule
+    scope: Scope
+    revision: str
+    editable: bool
+    location: Location | None = None
+    state: ScheduleState
+
+    @property
+    def usable(self) -> bool:
+        """Return whether it has no errors."""
+        return not any(problem.severity == "error" for problem in self.state.problems)
 
 
 class CheckProposal(Wire, kw_only=True):
