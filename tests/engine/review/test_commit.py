@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from numbered_lines import LINES, RESULT, changed
-from open_documents import decide, refused, states
+from open_documents import Window, decide, refused, states
 
+from understudy.engine.review import commit as commits
 from understudy.model.errors import ErrorKind
 
 MINE = "mine.txt"
@@ -104,3 +105,64 @@ def test_a_merge_is_not_concluded(accepted):
     accepted.git("checkout", "-q", "main")
     accepted.git("merge", "-q", "--no-commit", "--no-ff", "other")
     assert "merge" in refused(ErrorKind.CONFLICT, commit, accepted).message
+
+
+def test_a_folder_where_an_accepted_file_was_is_not_committed(accepted):
+    (accepted.top / "new.txt").unlink()
+    accepted.write(".gitignore", "*.key\n")
+    accepted.write("new.txt/private.key", "secret\n")
+    assert commit(accepted, dryRun=True).files == ["old.txt", "text.txt"]
+    commit(accepted)
+    assert committed(accepted) == ["D\told.txt", "M\ttext.txt"]
+    accepted.git("reset", "-q", "--soft", "HEAD~1")
+    accepted.git("rm", "-q", "--cached", "text.txt")
+    (accepted.top / "text.txt").unlink()
+    accepted.write("text.txt/mine", "")
+    accepted.git("add", "text.txt/mine")
+    assert commit(accepted, dryRun=True).files == ["old.txt", "text.txt"]
+
+
+def test_a_file_that_became_a_folder_and_a_folder_that_became_a_file_are_committed(project):
+    project.git("config", "user.name", "Ada")
+    project.git("config", "user.email", "ada@example.invalid")
+    project.write("one", "1\n")
+    project.write("two/x", "2\n")
+    project.write("two/y", "2\n")
+    project.commit()
+    source = """
+        import shutil
+        pathlib.Path("one").unlink()
+        pathlib.Path("one").mkdir()
+        pathlib.Path("one/x").write_text("3\\n")
+        shutil.rmtree("two")
+        pathlib.Path("two").write_text("4\\n")
+        say(type="result", ok=True)
+        """
+    project.program("editor", source)
+    project.id = project.run("implement", task="Exchange them.", delegator="editor").id
+    project.caller = Window(project.top)
+    decide(project)
+    before = project.git("ls-files", "-s"), project.git("status", "--porcelain")
+    hook = project.write(".git/hooks/pre-commit", "#!/bin/sh\nexit 1\n")
+    hook.chmod(0o755)
+    refused(ErrorKind.CONFLICT, commit, project)
+    assert (project.git("ls-files", "-s"), project.git("status", "--porcelain")) == before
+    hook.unlink()
+    commit(project)
+    assert committed(project) == ["D\tone", "A\tone/x", "A\ttwo", "D\ttwo/x", "D\ttwo/y"]
+    assert project.git("status", "--porcelain") == ""
+
+
+def test_an_interrupted_commit_leaves_the_index_as_it_was(accepted, monkeypatch):
+    before = accepted.git("status", "--porcelain")
+    run = commits.run_users_git
+
+    def interrupted(*arguments, **more):
+        if arguments[0] == "commit":
+            raise KeyboardInterrupt
+        return run(*arguments, **more)
+
+    monkeypatch.setattr(commits, "run_users_git", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        commit(accepted)
+    assert accepted.git("status", "--porcelain") == before

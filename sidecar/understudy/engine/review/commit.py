@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -117,18 +118,26 @@ def _repository(at: decisions.LockedResult) -> Repository:
 
 
 def _differing(repo: Repository, paths: list[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """Return which paths exist and are not in the index, and which of those in the index differ from the commit."""
+    """Return which paths are files and not in the index, and which of those in the index differ from the commit."""
     if not paths:
         return [], []
     assert repo.git_dir is not None  # noqa: S101 - _repository refused it
     listed = git_output("ls-files", "-z", "--", *paths, git_dir=repo.git_dir, work_tree=repo.top)
     tracked = set(listed.split(b"\0")[:-1])
-    new = [path for path in paths if path not in tracked and os.path.lexists(os.path.join(os.fsencode(repo.top), path))]  # noqa: PTH118 - bytes
+    new = [path for path in paths if path not in tracked and _is_file(repo, path)]
     status = _git(repo, "status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=no", "--", *_exact(paths))
     if status.code != 0:
         raise _refused(status)
-    # Those that the index has marked as removed are in the commit, but not among the tracked.
-    return new, [entry[3:] for entry in status.stdout.split(b"\0")[:-1] if entry[3:] not in new]
+    # Those that the index has marked as removed are in the commit, but not among the tracked. Git also lists what is
+    # below a path that is a folder now.
+    named = set(paths) - set(new)
+    return new, [entry[3:] for entry in status.stdout.split(b"\0")[:-1] if entry[3:] in named]
+
+
+def _is_file(repo: Repository, path: bytes) -> bool:
+    with contextlib.suppress(OSError):
+        return not stat.S_ISDIR(os.lstat(os.path.join(os.fsencode(repo.top), path)).st_mode)  # noqa: PTH118 - bytes
+    return False
 
 
 def _mixed(at: decisions.LockedResult, repo: Repository, files: list[FileDiff], paths: list[bytes]) -> list[bytes]:
@@ -155,15 +164,41 @@ def _text(entry: changes.Entry | None) -> bytes | None:
 
 def _commit(repo: Repository, message: str, paths: list[bytes], new: list[bytes]) -> str:
     assert repo.git_dir is not None  # noqa: S101 - _repository refused it
+    replaced = _replaced_entries(repo, paths, new) if new else b""
+    try:
+        _add_and_commit(repo, message, paths, new)
+    except BaseException:
+        head = _git(repo, "rev-parse", "--verify", "--quiet", "HEAD").stdout.decode().strip() or None
+        if new and head == repo.head_commit:  # not if a hook was stopped that runs after the commit
+            _git(repo, "update-index", "--force-remove", "-z", "--stdin", stdin=b"".join(path + b"\0" for path in new))
+            _git(repo, "update-index", "-z", "--index-info", stdin=replaced)
+        raise
+    return git_output("rev-parse", "--verify", "HEAD", git_dir=repo.git_dir).decode().strip()
+
+
+def _add_and_commit(repo: Repository, message: str, paths: list[bytes], new: list[bytes]) -> None:
+    # git removes a file itself when it commits one below its path, and refuses to commit a folder.
+    folders = _parents(paths)
+    named = [path for path in paths if path not in folders or _is_file(repo, path)]
     completed = _git(repo, "add", "--intent-to-add", "--force", "--", *_exact(new)) if new else None
     if completed is None or completed.code == 0:
         data = message.encode("utf-8", "replace")
-        completed = _git(repo, "commit", "--only", "--quiet", "--file=-", "--", *_exact(paths), stdin=data)
+        completed = _git(repo, "commit", "--only", "--quiet", "--file=-", "--", *_exact(named), stdin=data)
     if completed.code != 0:
-        if new:
-            _git(repo, "update-index", "--force-remove", "-z", "--stdin", stdin=b"".join(path + b"\0" for path in new))
         raise _refused(completed)
-    return git_output("rev-parse", "--verify", "HEAD", git_dir=repo.git_dir).decode().strip()
+
+
+def _replaced_entries(repo: Repository, paths: list[bytes], new: list[bytes]) -> bytes:
+    """Return the entries of the index that new files replace: a file where they need a folder, and what was below."""
+    assert repo.git_dir is not None  # noqa: S101 - _repository refused it
+    listed = git_output("ls-files", "-s", "-z", "--", *paths, git_dir=repo.git_dir, work_tree=repo.top)
+    folders, files = _parents(new), set(new)
+    lines = ((line, line.partition(b"\t")[2]) for line in listed.split(b"\0")[:-1])
+    return b"".join(line + b"\0" for line, path in lines if path in folders or _parents([path]) & files)
+
+
+def _parents(paths: list[bytes]) -> set[bytes]:
+    return {path[:end] for path in paths for end, byte in enumerate(path) if byte == ord("/")}
 
 
 def _git(repo: Repository, *arguments: str | bytes, stdin: bytes | None = None) -> Completed:
