@@ -14,7 +14,7 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -78,6 +78,16 @@ def resolve(
     if reference.keyring is not None:
         return _from_keyring(reference.keyring, timeout_seconds)
     return _from_file(str(reference.file))
+
+
+def available(servers: Iterable[ModelServer | None], environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the keys of model servers by the servers' names, without those that are not available."""
+    by_server: dict[str, str] = {}
+    for server in servers:
+        if server is not None and server.api_key is not None and server.name not in by_server:
+            with contextlib.suppress(UnderstudyError):
+                by_server[server.name] = resolve(server.api_key, environ)
+    return by_server
 
 
 def redactable_variable(name: str, environ: Mapping[str, str], *, purpose: str) -> str:

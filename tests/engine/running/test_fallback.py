@@ -267,3 +267,14 @@ def test_the_delegators_of_a_comparison_do_not_take_over(two):
     started = two.call("groups/start", tasks=tasks, kind="compare")
     found = [two.finish(name) for name in started.group.delegations]
     assert [[attempt.delegator for attempt in one.attempts] for one in found] == [["first"], ["second"]]
+
+
+def test_what_an_agent_says_is_recorded_without_the_keys_of_other_candidates(two, monkeypatch):
+    monkeypatch.setenv("KEY_OF_SECOND", "a-secret-of-the-second-0123456789")
+    file = two.config / "delegators" / "second.toml"
+    variable = 'env = { KEY = { from_env = "KEY_OF_SECOND" } }'
+    file.write_text(file.read_text().replace("[launch]", variable + "\n[launch]"))
+    two.program("first", 'say(type="result", ok=True, text=pathlib.Path("notes.txt").read_text())')
+    two.write("notes.txt", "It is a-secret-of-the-second-0123456789.")
+    done = two.run("ask", task="What is it?", delegator="first", fallback=["second"])
+    assert done.result.text == "It is <secret:second.KEY>."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from understudy.config import locality
@@ -163,6 +163,16 @@ def resolve_environment(declared: Mapping[str, str | EnvReference]) -> tuple[dic
         else:
             values[name] = secrets[name] = keys.redactable_variable(value.from_env, os.environ, purpose=name)
     return values, secrets | proxy_secrets(values)
+
+
+def secrets_of(candidates: Sequence[SpecCandidate]) -> dict[str, str]:
+    """Return the keys and the secret variables of candidates, by a name for each, without those not available."""
+    secrets = keys.available([candidate.model_server for candidate in candidates], os.environ)
+    for delegator in (candidate.delegator for candidate in candidates):
+        with contextlib.suppress(UnderstudyError):
+            variables = resolve_environment(delegator.env or {})[1]
+            secrets |= {f"{delegator.name}.{name}": value for name, value in variables.items()}
+    return secrets
 
 
 def warn_of_withheld_proxies(run: RunContext, candidate: SpecCandidate) -> None:

@@ -298,6 +298,9 @@ class _Sending:
         self._began = time.monotonic()
         self._attempts: list[_Attempt] = []
         self._overflowed: list[Delegator] = []
+        # What one server is sent must not have the key of another one.
+        servers = [candidate.chosen.model_server for candidate in self._candidates if prepared.followers]
+        self._keys = keys.available(servers, os.environ)
         self._shortage: Shortage | None = None
 
     def follows(self, place: int) -> bool:
@@ -333,7 +336,7 @@ class _Sending:
         arrived = False
         try:
             try:
-                outcome = _send(candidate, attempt, bounds, self._on_event, self._is_cancelled)
+                outcome = _send(candidate, attempt, bounds, self._on_event, self._is_cancelled, keys_of_all=self._keys)
             except UnderstudyError as error:
                 self._count(candidate, error)
                 raise
@@ -433,14 +436,14 @@ def _send(
     bounds: Patience,
     on_event: Callable[[events.Event], None],
     is_cancelled: Callable[[], bool] | None,
+    *,
+    keys_of_all: dict[str, str],
 ) -> Outcome:
     from understudy.runners.backends import direct
 
     chosen, server = prepared.chosen, prepared.chosen.model_server
     key = keys.resolve(server.api_key, os.environ) if server is not None and server.api_key is not None else None
-    text = prepared.prompt.text
-    if key is not None and server is not None:
-        text = Redactor({server.name: key}).redact(text)
+    secrets = keys_of_all if key is None or server is None else {**keys_of_all, server.name: key}
 
     def emit(event: events.Event) -> None:
         attempt.saw(event)
@@ -449,7 +452,7 @@ def _send(
     task = Task(
         delegation_id=attempt.id,
         recipe=prepared.recipe,
-        prompt=text,
+        prompt=Redactor(secrets).redact(prepared.prompt.text) if secrets else prepared.prompt.text,
         prompt_file=Path(os.devnull),
         worktree=None,
         delegator=chosen.delegator,

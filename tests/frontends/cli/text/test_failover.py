@@ -90,6 +90,24 @@ def test_refused_requests_cost_nothing_so_a_limit_of_money_lets_the_next_one_ans
     assert (first.usage.input_tokens, first.cost_usd) == (0, None)
 
 
+def test_no_server_gets_the_key_of_another_one(served, monkeypatch):
+    monkeypatch.setenv("OTHER_KEY", "a-key-of-the-other-server-0123")
+    (served.top / "src" / "a.py").write_text('TOKEN_OF_TESTS = ["a-key-of-the-other-server-0123"]\n')
+    (locations.user_folder() / "model-servers" / "other.toml").write_text(
+        f'name = "other"\nkind = "custom"\nbase_url = "{served.server.base_url}"\n'
+        'api_key = { from_env = "OTHER_KEY" }\n'
+    )
+    first, second = served.on("503"), served.on("scholar", model_server="other")
+    done = served.run("ask", "--json", "-t", "Why?", "src", "-d", first, "--fallback", second)
+    assert done.envelope["profile"] == second, done.err
+    prompts = [str(request.body["messages"]) for request in served.server.requests]
+    assert len(prompts) == 3
+    for prompt in prompts:
+        assert "TOKEN_OF_TESTS" in prompt
+        assert "<secret:other>" in prompt
+        assert "a-key-of-the-other-server-0123" not in prompt
+
+
 def test_failures_of_texts_pause_a_delegator_and_it_is_probed_with_one_request(served):
     (locations.user_folder() / "config.toml").write_text("[fallback]\noutage_pause_seconds = 3600\n")
     for _ in range(3):

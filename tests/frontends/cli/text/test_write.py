@@ -94,8 +94,8 @@ def test_a_file_that_changes_meanwhile_is_kept(served, existed, monkeypatch):
 
     send = text_request._send
 
-    def edit_and_send(*given):
-        outcome = send(*given)
+    def edit_and_send(*given, **more):
+        outcome = send(*given, **more)
         target.write_text("mine\n")
         return outcome
 

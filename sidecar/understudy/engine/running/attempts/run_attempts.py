@@ -174,8 +174,9 @@ class SingleAttempt:
         key: str | None = None
         if server is not None and server.api_key is not None:
             key = keys.resolve(server.api_key, os.environ)
-        with_key = dict(secrets) if key is None or server is None else {**secrets, server.name: key}
-        redactor = Redactor(with_key) if with_key else None
+        # What one candidate is sent must not have the key of another one.
+        of_all = preparation.secrets_of(spec.candidates) | secrets
+        redactor = Redactor(of_all) if of_all else None
         if redactor is not None:
             text = redactor.redact(text)
             request = None if request is None else redactor.redact(request)
