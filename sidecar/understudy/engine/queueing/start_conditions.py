@@ -263,6 +263,8 @@ def admit_attempt(state: Path, delegator: Delegator, server: ModelServer | None)
 
 def attempt_succeeded(state: Path, delegator: Delegator, server: ModelServer | None) -> None:
     """Close every circuit of a delegator, after an attempt finished or when the user asks for it."""
+    if store.circuits(state, _key(delegator, server)) is None:
+        return  # the usual case, which needs no lock
     with _changing(state, delegator, server) as by_kind:
         by_kind.clear()
 

@@ -399,8 +399,6 @@ class _Sending:
 
     def _count(self, candidate: PreparedRequest, failure: UnderstudyError | None) -> None:
         """Record how an attempt ended, for the pauses of its delegator."""
-        if failure is None and len(self._candidates) == 1:
-            return  # the usual request pays nothing for pauses that no one can make use of
         from understudy.engine.queueing import start_conditions
 
         state, delegator, server = delegation_folder.state_root(), candidate.delegator, candidate.chosen.model_server

@@ -123,6 +123,18 @@ def test_failures_of_texts_pause_a_delegator_and_it_is_probed_with_one_request(s
     assert (pause.failure, pause.failures) == ("overload", 3)
 
 
+def test_successes_between_failures_keep_an_only_delegator_from_being_paused(served):
+    name = served.on("503")
+    for _ in range(3):
+        assert served.run("ask", "--json", "-t", "Why?", "src", "-d", name).code == 1
+        served.server.answers["503"] = "Because."
+        assert served.run("ask", "--json", "-t", "Why?", "src", "-d", name).code == 0
+        del served.server.answers["503"]
+    delegator = Delegator(name=name, model_server="scripted", model="503")
+    server = ModelServer(name="scripted", kind="custom", base_url=served.server.base_url)
+    assert start_conditions.pauses(delegation_folder.state_root(), delegator, server) == []
+
+
 def test_agents_do_not_take_over_and_a_request_may_name_who_does(served):
     agent = locations.user_folder() / "delegators" / "agent.toml"
     agent.parent.mkdir(parents=True, exist_ok=True)
