@@ -355,6 +355,7 @@ class Attempt:
             hint=hint,
             retry_at=error.retry_at,
             scope=error.scope,
+            remedy=error.remedy,
         )
 
 
