@@ -55,6 +55,10 @@ def test_a_generated_module_that_is_missing_is_named(tmp_path):
             f"Install what the project declares: {INSTALL} pytest 'pynumpy>2'",
         ),
         (
+            {"pyproject.toml": '[dependency-groups]\ndev = ["numpy", " -r https://example.invalid"]\n'},
+            f"Install what provides it: {INSTALL} numpy",
+        ),
+        (
             {"setup.cfg": "[options.extras_require]\ntest =\n    pytest\n    numpy[all]\n"},
             f"Install what the project declares: {INSTALL} -e '.[test]'",
         ),
@@ -68,7 +72,17 @@ def test_a_generated_module_that_is_missing_is_named(tmp_path):
         ),
         ({"pyproject.toml": "not TOML [", "setup.cfg": "= no"}, f"Install what provides it: {INSTALL} numpy"),
     ],
-    ids=["nothing", "the project", "an extra", "a group", "setup.cfg", "a file", "a hostile name", "broken settings"],
+    ids=[
+        "nothing",
+        "the project",
+        "an extra",
+        "a group",
+        "options of pip",
+        "setup.cfg",
+        "a file",
+        "a hostile name",
+        "broken settings",
+    ],
 )
 def test_the_hint_is_the_command_that_the_project_declares(tmp_path, files, hint):
     written(tmp_path, files)
@@ -76,6 +90,14 @@ def test_the_hint_is_the_command_that_the_project_declares(tmp_path, files, hint
     assert (why, said) == ("numpy is not installed in the project's environment", hint)
     assert remedy.kind is RemedyKind.INSTALL_PACKAGES
     assert said.endswith(f": {shlex.join(remedy.commands[0])}")
+
+
+def test_requirements_are_those_of_the_users_checkout(tmp_path):
+    group = '[dependency-groups]\ndev = ["numpy{}"]\n'
+    written(tmp_path, {"tree/pyproject.toml": group.format(" @ https://example.invalid/n.whl")})
+    written(tmp_path, {"checkout/pyproject.toml": group.format("==2")})
+    _, hint, _ = why_not_imported(tmp_path / "tree", NO_NUMPY, PYTHON, checkout=tmp_path / "checkout")
+    assert hint == f"Install what the project declares: {INSTALL} numpy==2"
 
 
 def test_what_the_tests_of_a_project_need_is_named_with_the_line_that_needs_it(tmp_path):

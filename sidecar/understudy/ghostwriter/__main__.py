@@ -80,6 +80,7 @@ def work(name: str, confinement: ConfinedRuns, options: argparse.Namespace) -> s
             "The ghostwriter writes tests for Python modules only.",
         )
     job = ModuleTests(root, path, confinement, emit, options.seconds)
+    job.checkout = options.checkout / options.project if options.checkout is not None else None
     hypothesis = has_hypothesis(confinement, root, on_path=options.on_path)
     if not hypothesis:
         emit(
@@ -101,6 +102,7 @@ def main() -> int:
     parser.add_argument("--import-path", action="append", help="folder that checks put first on the import path")
     parser.add_argument("--on-path", action="store_true", help="that is the first one on PATH")
     parser.add_argument("--project", default=".", help="folder of the files' project, where its tests are run")
+    parser.add_argument("--checkout", type=Path, help="the user's checkout, where the current folder is a worktree")
     parser.add_argument("--seconds", type=float, default=SEARCH_SECONDS, help="limit of the search, for each file")
     parser.add_argument("files", nargs="+", help="Python files, relative to the current folder")
     arguments = parser.parse_args()

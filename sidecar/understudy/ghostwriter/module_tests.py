@@ -142,6 +142,9 @@ class Report:
 class ModuleTests:
     """The work on one file."""
 
+    checkout: Path | None = None
+    """The user's folder of the project; None: ``root``."""
+
     def __init__(self, root: Path, path: PurePosixPath, confinement: ConfinedRuns, emit: Emit, seconds: float) -> None:
         """Find the module's name; kinds: ``bad_request``, ``environment``."""
         self.root = root
@@ -184,8 +187,10 @@ class ModuleTests:
         path = ImportPath(self.confinement, self.root, self._python)
         file = os.path.realpath(self.root / self.path)
         imported = path.of_tests(target, self.module)
-        if imported is None and (missing := why_no_tests(self.root, path.printed, self.confinement.python)):
-            raise Stop("environment", f"The tests of this project cannot run: {missing[0]}.", *missing[1:])
+        if imported is None:
+            missing = why_no_tests(self.root, path.printed, self.confinement.python, checkout=self.checkout)
+            if missing is not None:
+                raise Stop("environment", f"The tests of this project cannot run: {missing[0]}.", *missing[1:])
         if imported is not None and (imported[1] is None or os.path.realpath(imported[1]) != file):
             # A test cannot import the module yet, such as one directly in `src/`: its file must add the folder itself.
             added = path.of_tests(target, self.module, str(self.sources))
@@ -237,7 +242,9 @@ class ModuleTests:
     def _heard(self, answer: dict[str, Any], examples: list[Found]) -> bool:
         match answer["type"]:
             case "import_failed":
-                why, hint, remedy = why_not_imported(self.root, str(answer["reason"]), self.confinement.python)
+                why, hint, remedy = why_not_imported(
+                    self.root, str(answer["reason"]), self.confinement.python, checkout=self.checkout
+                )
                 raise Stop(
                     "environment" if hint else "bad_request",
                     f"The module {self.module} cannot be imported: {why.rstrip('.')}.",

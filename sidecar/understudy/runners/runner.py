@@ -104,6 +104,8 @@ class ProjectPython(msgspec.Struct, frozen=True):
     """The folder of the project, relative to the worktree: where its tests are run."""
     on_path: bool = False
     """Whether it is the first one on PATH, which need not be the project's."""
+    checkout: str = ""
+    """The user's checkout, of which the worktree is a copy that an agent may have changed."""
 
 
 class Relay(Protocol):

@@ -19,7 +19,9 @@ from understudy.runners.runner import Outcome, ProjectPython, Task
 RECIPE = Recipe(name="tests", title="Tests", returns="tree", applies_to=AppliesTo(on=["file"]), scope=Scope.BUILTIN)
 
 
-async def ghostwrite(tree: Path, *files: str, interpreter: str | None = sys.executable):
+async def ghostwrite(
+    tree: Path, *files: str, interpreter: str | None = sys.executable, python: ProjectPython | None = None
+):
     events: list[Event] = []
     task = Task(
         delegation_id=f"ghost-{time.monotonic_ns()}",
@@ -29,7 +31,7 @@ async def ghostwrite(tree: Path, *files: str, interpreter: str | None = sys.exec
         worktree=tree,
         delegator=Delegator(name="ghostwriter", tool="ghostwriter"),
         files=list(files),
-        interpreter=lambda: interpreter and ProjectPython(interpreter),
+        interpreter=lambda: python or (interpreter and ProjectPython(interpreter)),
         limits=Limits(total_seconds=120),
     )
     try:
@@ -108,6 +110,19 @@ async def test_it_costs_nothing_even_when_it_fails(tmp_path):
     error, events = await ghostwrite(tree, "gone.py")
     assert isinstance(error, UnderstudyError)
     assert [event.cost_usd for event in events if isinstance(event, UsageReport)] == ["0"]
+
+
+@pytest.mark.heavy
+async def test_what_is_missing_is_installed_as_the_users_checkout_declares_it(tmp_path):
+    group = '[dependency-groups]\ndev = ["numerics-x{}"]\n'
+    tree = a_project(tmp_path, api__prices="import numerics_x\nx = 1\n")
+    (tree / "api" / "pyproject.toml").write_text(group.format(" @ https://example.invalid"))
+    (tmp_path / "api").mkdir()
+    (tmp_path / "api" / "pyproject.toml").write_text(group.format("==2"))
+    python = ProjectPython(sys.executable, folder="api", checkout=str(tmp_path))
+    error, _ = await ghostwrite(tree, "api/prices.py", python=python)
+    [install] = error.remedy.commands
+    assert install[1:] == ["-m", "pip", "install", "numerics-x==2"]
 
 
 @pytest.mark.heavy

@@ -233,7 +233,8 @@ def interpreter_of(spec: Spec, folder: Folder, worktree: DelegationWorktree) -> 
     if project is None:
         return None
     first = interpreter.first_imports(project.plan, project.shadows, tree)
-    return ProjectPython(project.facts.executable, first, place, on_path=project.facts.origin == "PATH")
+    on_path = project.facts.origin == "PATH"
+    return ProjectPython(project.facts.executable, first, place, on_path=on_path, checkout=spec.workspace)
 
 
 def log_of(path: Path, number: int) -> Path:

@@ -28,11 +28,12 @@ Why = tuple[str, str, Remedy | None]
 """What is wrong, what to do about it, for the command line (empty: unknown), and for a button."""
 
 
-def why_not_imported(root: Path, reason: str, python: str, statement: str = "") -> Why:
+def why_not_imported(root: Path, reason: str, python: str, statement: str = "", *, checkout: Path | None = None) -> Why:
     """Return why a module cannot be imported, and what to do if another one is missing.
 
     That is not installed, or generated and ignored by git. ``python`` is the project's interpreter. ``statement`` is
-    what was to be imported, if known: of ``ruamel.yaml``, only ``ruamel`` is reported as missing.
+    what was to be imported, if known: of ``ruamel.yaml``, only ``ruamel`` is reported as missing. ``checkout`` is the
+    user's folder of the project where ``root`` is a worktree, whose requirements an agent may have written.
     """
     missing = _MISSING.search(reason)
     if missing is None:
@@ -53,19 +54,23 @@ def why_not_imported(root: Path, reason: str, python: str, statement: str = "") 
         return why, hint, Remedy(kind=RemedyKind.COPY_FILES, paths=[part])
     if "." in missing[1]:
         return reason, "", None
-    what, install = _how_to_install(root, missing[1], python, statement)
+    what, install = _how_to_install(checkout or root, missing[1], python, statement)
     remedy = Remedy(kind=RemedyKind.INSTALL_PACKAGES, commands=[install])
     return f"{missing[1]} is not installed in the project's environment", f"{what}: {shlex.join(install)}", remedy
 
 
-def why_no_tests(root: Path, printed: str, python: str) -> Why | None:
-    """Return which module pytest did not find when it loaded the files of the tests, with what to do; None: none."""
+def why_no_tests(root: Path, printed: str, python: str, *, checkout: Path | None = None) -> Why | None:
+    """Return which module pytest did not find when it loaded the files of the tests, with what to do; None: none.
+
+    For ``checkout``, see ``why_not_imported``.
+    """
     missing = _IN_TESTS.search(printed)
     if missing is None:
         return None
     before = printed[: missing.start()]
     statements = _STATEMENT.findall(before)
-    why, hint, remedy = why_not_imported(root, missing[1], python, statements[-1] if statements else "")
+    statement = statements[-1] if statements else ""
+    why, hint, remedy = why_not_imported(root, missing[1], python, statement, checkout=checkout)
     places = _PLACE.findall(before)
     where = "{}:{}".format(*places[-1]) if places else "a file that pytest loads"
     return f"{where} cannot be loaded: {why}", hint, remedy
@@ -81,6 +86,8 @@ def _how_to_install(root: Path, module: str, python: str, statement: str) -> tup
         parts = statement.split(".")
         named |= {_normal(".".join(parts[:length])) for length in range(2, len(parts) + 1)}
     for kind, name, listed in _declared(root):
+        if kind == "group" and any(line.lstrip().startswith("-") for line in listed):
+            continue  # its lines become arguments of pip
         distributions = {_normal(match[0]) for line in listed if (match := _NAME.match(line.strip()))}
         if distributions & named:
             # Only a new pip knows groups.

@@ -38,6 +38,6 @@ class Runner:
         paths = [f"--import-path={folder}" for folder in python.import_path]
         argv = [sys.executable, "-I", "-m", AGENT, "--python", python.executable, *paths]
         argv += [*([f"--project={python.folder}"] if python.folder else []), *(["--on-path"] if python.on_path else [])]
-        argv += ["--", *task.files]
+        argv += [*([f"--checkout={python.checkout}"] if python.checkout else []), "--", *task.files]
         source = JsonLinesSource(task, Command(argv=argv, cwd=task.worktree), EventLines(is_ours=True))
         return await driver.drive(task, emit, source)
