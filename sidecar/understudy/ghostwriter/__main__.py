@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from understudy.judge.project.missing_modules import NAME_PYTHON
+from understudy.judge.project.missing_modules import NAME_PYTHON, in_folder
 from understudy.model.remedies import Remedy, RemedyKind
 
 from .confined_runs import ConfinedRuns, Stop
@@ -116,11 +116,10 @@ def main() -> int:
                 told.append(work(name, confinement, arguments))
                 emit("text", text=told[-1] + "\n")
         except Stop as stop:
-            if arguments.project != "." and stop.error["kind"] == "environment":
-                stop.error["hint"] = f"In {arguments.project}: {stop.error['hint']}"
-            if stop.remedy is not None:
-                stop.remedy.folder = arguments.project if arguments.project != "." else ""
-                stop.error["remedy"] = msgspec.to_builtins(stop.remedy)
+            folder = arguments.project if arguments.project != "." else ""
+            if stop.remedy is not None or stop.error["kind"] == "environment":
+                stop.error["hint"], remedy = in_folder(stop.error["hint"], stop.remedy, folder)
+                stop.error["remedy"] = msgspec.to_builtins(remedy)
             emit("result", ok=False, text="\n".join(told), error=stop.error)
             return 1
     emit("result", ok=True, text="\n".join(told), summary=told[-1])

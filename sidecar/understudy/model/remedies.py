@@ -53,6 +53,14 @@ class Remedy(Wire, kw_only=True):
     name: str | None = None
 
 
+def in_folder(remedy: Remedy, folder: str) -> Remedy:
+    """Return the remedy of a project in a folder of its workspace (empty: the workspace itself) for the workspace."""
+    if not folder:
+        return remedy
+    paths = [f"{folder}/{path}" for path in remedy.paths]
+    return msgspec.structs.replace(remedy, paths=paths, folder=folder if remedy.commands else "")
+
+
 class Lack(Wire, kw_only=True):
     """What a delegation lacks, although it can start."""
 

@@ -150,7 +150,11 @@ def test_trust_and_doctor_say_what_the_tests_of_a_service_need(
     hint = f"In api: Install what the project declares: {project_python()} -m pip install -e '.[test]'"
     assert f"    {hint}\n" in said
     [found] = [check for check in json.loads(doctor())["checks"] if check["name"] == "interpreter"]
-    assert (found["ok"], found["hint"]) == (False, hint)
+    assert (found["ok"], found["hint"], found["remedy"]["folder"]) == (False, hint, "api")
+    (service / ".gitignore").write_text("numerics_x.py\n")
+    [found] = [check for check in json.loads(doctor())["checks"] if check["name"] == "interpreter"]
+    assert found["hint"] == 'Add `worktrees.copy = ["api/numerics_x.py"]` to .understudy/config.toml.'
+    assert found["remedy"]["paths"] == ["api/numerics_x.py"]
     monkeypatch.chdir(repository)
     assert "interpreter" not in doctor(), "the top is not a Python project"
 

@@ -126,6 +126,15 @@ async def test_what_is_missing_is_installed_as_the_users_checkout_declares_it(tm
 
 
 @pytest.mark.heavy
+async def test_a_generated_file_of_a_project_in_a_folder_is_named_as_seen_from_the_repository(tmp_path):
+    tree = a_project(tmp_path, api__prices="import generated_prices\n")
+    (tree / "api" / ".gitignore").write_text("generated_prices.py\n")
+    error, _ = await ghostwrite(tree, "api/prices.py", python=ProjectPython(sys.executable, folder="api"))
+    assert error.remedy.paths == ["api/generated_prices.py"]
+    assert error.hint == 'Add `worktrees.copy = ["api/generated_prices.py"]` to .understudy/config.toml.'
+
+
+@pytest.mark.heavy
 async def test_a_flat_project(tmp_path):
     tree = a_project(tmp_path, arithmetic=PLAIN)
     outcome, events = await ghostwrite(tree, "arithmetic.py")

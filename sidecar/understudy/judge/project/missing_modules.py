@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import json
 import re
 import shlex
 import tomllib
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.files.version_files import named_files
+from understudy.model import remedies
 from understudy.model.remedies import Remedy, RemedyKind
 
 NAME_PYTHON = 'name its Python in .understudy/config.toml: `[environment]` with `python = "PATH"`'
@@ -50,8 +52,7 @@ def why_not_imported(root: Path, reason: str, python: str, statement: str = "", 
             build = [python, "-m", "pip", "install", "-e", "."]
             hint = f"Build the project once in your checkout, then try again: {shlex.join(build)}"
             return why, hint, Remedy(kind=RemedyKind.INSTALL_PACKAGES, commands=[build])
-        hint = f'Add `worktrees.copy = ["{part}"]` to .understudy/config.toml.'
-        return why, hint, Remedy(kind=RemedyKind.COPY_FILES, paths=[part])
+        return why, _how_to_copy([part]), Remedy(kind=RemedyKind.COPY_FILES, paths=[part])
     if "." in missing[1]:
         return reason, "", None
     what, install = _how_to_install(checkout or root, missing[1], python, statement)
@@ -74,6 +75,20 @@ def why_no_tests(root: Path, printed: str, python: str, *, checkout: Path | None
     places = _PLACE.findall(before)
     where = "{}:{}".format(*places[-1]) if places else "a file that pytest loads"
     return f"{where} cannot be loaded: {why}", hint, remedy
+
+
+def in_folder(hint: str, remedy: Remedy | None, folder: str) -> tuple[str, Remedy | None]:
+    """Return what helps a project in a folder of its workspace (empty: the workspace itself) for the workspace."""
+    if not folder or not hint:
+        return hint, remedy
+    moved = remedies.in_folder(remedy, folder) if remedy is not None else None
+    if moved is not None and moved.kind is RemedyKind.COPY_FILES:
+        return _how_to_copy(moved.paths), moved
+    return f"In {folder}: {hint}", moved
+
+
+def _how_to_copy(paths: list[str]) -> str:
+    return f"Add `worktrees.copy = {json.dumps(paths)}` to .understudy/config.toml."
 
 
 def _how_to_install(root: Path, module: str, python: str, statement: str) -> tuple[str, list[str]]:

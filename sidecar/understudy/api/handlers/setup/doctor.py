@@ -19,7 +19,8 @@ from understudy.config.loading import loader
 from understudy.files import durable
 from understudy.git import command, repository
 from understudy.journal import change_notifications, delegation_folder, reader
-from understudy.judge.project import collected_tests, installed_packages, interpreter
+from understudy.judge.project import collected_tests, installed_packages, interpreter, missing_modules
+from understudy.model import remedies
 from understudy.model.confinement import Confinement
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, Location, UnderstudyError
@@ -253,7 +254,6 @@ def _interpreter(caller: Caller, folder: Path | None) -> messages.DoctorCheck | 
             "No Python was found for this project.",
             hint="Install Python 3, then create its environment: python3 -m venv .venv",
         )
-    folder_name = str(project) if project else ""
     with tempfile.TemporaryDirectory() as scratch:
         facts = interpreter.describe(python, neutral=Path(scratch))
         missing = collected_tests.why_not_collected(top / project, facts, Path(scratch)) if facts.has_pytest else None
@@ -262,9 +262,8 @@ def _interpreter(caller: Caller, folder: Path | None) -> messages.DoctorCheck | 
     message = f"Tests {where} run with Python {version} at {python.path}"
     if missing is not None:
         why, hint, remedy = missing
-        if remedy is not None and remedy.commands:
-            remedy.folder = folder_name
-        return _found(f"{message}. {why}.", ok=False, hint=f"In {project}: {hint}" if project else hint, remedy=remedy)
+        hint, remedy = missing_modules.in_folder(hint, remedy, str(project) if project else "")
+        return _found(f"{message}. {why}.", ok=False, hint=hint, remedy=remedy)
     if facts.has_pytest:
         return _found(f"{message}.")
     if python.origin == "PATH":
@@ -273,7 +272,7 @@ def _interpreter(caller: Caller, folder: Path | None) -> messages.DoctorCheck | 
     else:
         install = [str(python.path), "-m", "pip", "install", "pytest", "hypothesis"]
         remedy, what = Remedy(kind=RemedyKind.INSTALL_PACKAGES, commands=[install]), "Install it there"
-    remedy.folder = folder_name
+    remedy = remedies.in_folder(remedy, str(project) if project else "")
     return _found(
         f"{message}, which has no pytest. The ghostwriter needs it.",
         hint=f"{what}: {' && '.join(shlex.join(argv) for argv in remedy.commands)}",
