@@ -20,21 +20,21 @@ def hint(tmp_path, monkeypatch, python, own_prefix, *, on_path=False, **files):
         program.has_hypothesis(ConfinedRuns(tmp_path / "top", str(python), root), root, on_path=on_path)
     assert stop.value.error["kind"] == "tool_missing"
     said = stop.value.error["hint"]
-    assert " && ".join(" ".join(argv) for argv in stop.value.remedy.commands) in said, "a button does the same"
+    assert " && ".join(map(shlex.join, stop.value.remedy.commands)) in said, "a button does the same"
     return said
 
 
 @pytest.fixture
 def environment(tmp_path):
     (tmp_path / "top").mkdir()
-    venv.create(tmp_path / "env", with_pip=False)
-    return tmp_path / "env"
+    venv.create(tmp_path / "its env", with_pip=False)
+    return tmp_path / "its env"
 
 
 def test_an_environment_of_the_project_gets_pytest(tmp_path, monkeypatch, environment):
     python = environment / "bin/python"
     said = hint(tmp_path, monkeypatch, python, sys.base_prefix)
-    assert f"{python} -m pip install pytest hypothesis. If it is not the project's, name its Python" in said
+    assert f"'{python}' -m pip install pytest hypothesis. If it is not the project's, name its Python" in said
 
 
 def test_ours_is_not_the_projects_and_a_new_one_gets_the_project_itself(tmp_path, monkeypatch, environment):

@@ -12,8 +12,7 @@ from typing import Any
 
 import msgspec
 
-from understudy.judge.project.missing_modules import NAME_PYTHON, in_folder
-from understudy.model.remedies import Remedy, RemedyKind
+from understudy.judge.project.missing_modules import NAME_PYTHON, how_to_get_pytest, in_folder
 
 from .confined_runs import ConfinedRuns, Stop
 from .module_tests import SEARCH_SECONDS, ModuleTests
@@ -51,19 +50,9 @@ def has_hypothesis(confinement: ConfinedRuns, root: Path, *, on_path: bool = Fal
         )
     if "pytest" in missing:
         other = f"If it is not the project's, {NAME_PYTHON}."
-        install = ["-m", "pip", "install", "pytest", "hypothesis"]
-        remedy = Remedy(kind=RemedyKind.INSTALL_PACKAGES, commands=[[confinement.python, *install]])
-        what = "Install it there"
-        if on_path or "shared" in missing:
-            # Many systems refuse to install into their own Python, and ours is not the project's.
-            if any((root / name).is_file() for name in ("pyproject.toml", "setup.py")):
-                install[3:3] = ["-e", "."]
-            commands = [["python3", "-m", "venv", ".venv"], [".venv/bin/python", *install]]
-            remedy = Remedy(kind=RemedyKind.MAKE_ENVIRONMENT, commands=commands)
-            what = "Create an environment for the project, and install there what it needs"
-        lines = " && ".join(" ".join(argv) for argv in remedy.commands)
+        hint, remedy = how_to_get_pytest(root, confinement.python, shared=on_path or "shared" in missing)
         message = f"The ghostwriter needs pytest in the project's environment ({confinement.python})."
-        raise Stop("tool_missing", message, f"{what}: {lines}. {other}", remedy)
+        raise Stop("tool_missing", message, f"{hint}. {other}", remedy)
     return "hypothesis" not in missing
 
 

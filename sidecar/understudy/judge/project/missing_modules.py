@@ -77,6 +77,23 @@ def why_no_tests(root: Path, printed: str, python: str, *, checkout: Path | None
     return f"{where} cannot be loaded: {why}", hint, remedy
 
 
+def how_to_get_pytest(root: Path, python: str, *, shared: bool) -> tuple[str, Remedy]:
+    """Return how a project gets pytest and Hypothesis: a hint without a full stop, and the same for a button.
+
+    ``shared``: the interpreter is not the project's own. Many systems refuse to install into theirs.
+    """
+    what, kind = "Install it there", RemedyKind.INSTALL_PACKAGES
+    packages = ["-m", "pip", "install", "pytest", "hypothesis"]
+    commands = [[python, *packages]]
+    if shared:
+        what = "Create an environment for the project, and install there what it needs"
+        kind = RemedyKind.MAKE_ENVIRONMENT
+        if any((root / name).is_file() for name in ("pyproject.toml", "setup.py")):
+            packages[3:3] = ["-e", "."]
+        commands = [["python3", "-m", "venv", ".venv"], [".venv/bin/python", *packages]]
+    return f"{what}: {' && '.join(map(shlex.join, commands))}", Remedy(kind=kind, commands=commands)
+
+
 def in_folder(hint: str, remedy: Remedy | None, folder: str) -> tuple[str, Remedy | None]:
     """Return what helps a project in a folder of its workspace (empty: the workspace itself) for the workspace."""
     if not folder or not hint:

@@ -20,7 +20,6 @@ from understudy.files import durable
 from understudy.git import command, repository
 from understudy.journal import change_notifications, delegation_folder, reader
 from understudy.judge.project import collected_tests, installed_packages, interpreter, missing_modules
-from understudy.model import remedies
 from understudy.model.confinement import Confinement
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, Location, UnderstudyError
@@ -262,22 +261,14 @@ def _interpreter(caller: Caller, folder: Path | None) -> messages.DoctorCheck | 
     message = f"Tests {where} run with Python {version} at {python.path}"
     if missing is not None:
         why, hint, remedy = missing
-        hint, remedy = missing_modules.in_folder(hint, remedy, str(project) if project else "")
+        hint, remedy = missing_modules.in_folder(hint, remedy, project)
         return _found(f"{message}. {why}.", ok=False, hint=hint, remedy=remedy)
     if facts.has_pytest:
         return _found(f"{message}.")
-    if python.origin == "PATH":
-        commands = [["python3", "-m", "venv", ".venv"], [".venv/bin/pip", "install", "-e", ".", "pytest", "hypothesis"]]
-        remedy, what = Remedy(kind=RemedyKind.MAKE_ENVIRONMENT, commands=commands), "Create an environment for it"
-    else:
-        install = [str(python.path), "-m", "pip", "install", "pytest", "hypothesis"]
-        remedy, what = Remedy(kind=RemedyKind.INSTALL_PACKAGES, commands=[install]), "Install it there"
-    remedy = remedies.in_folder(remedy, str(project) if project else "")
-    return _found(
-        f"{message}, which has no pytest. The ghostwriter needs it.",
-        hint=f"{what}: {' && '.join(shlex.join(argv) for argv in remedy.commands)}",
-        remedy=remedy,
-    )
+    on_path = python.origin == "PATH"
+    hint, get_pytest = missing_modules.how_to_get_pytest(top / project, str(python.path), shared=on_path)
+    hint, remedy = missing_modules.in_folder(hint, get_pytest, project)
+    return _found(f"{message}, which has no pytest. The ghostwriter needs it.", hint=hint, remedy=remedy)
 
 
 def _packages(caller: Caller, folder: Path | None) -> messages.DoctorCheck | None:
