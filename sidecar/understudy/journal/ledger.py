@@ -120,6 +120,11 @@ def read(since: str = "") -> Iterator[LedgerEntry]:
     return (entry for _, entry in numbered(since))
 
 
+def read_month(path: Path) -> Iterator[LedgerEntry]:
+    """Return the entries in one of ``months``."""
+    return (entry for line in _lines(path) if (entry := _decoded(line)) is not None)
+
+
 def numbered(since: str = "") -> Iterator[tuple[tuple[str, int], LedgerEntry]]:
     """Return what ``read`` does, each entry after its month and the number of its line, which never change."""
     for path in months():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -84,15 +86,37 @@ def _price(delegator: Delegator, server: ModelServer | None) -> Decimal | None:
     return Decimal(0) if usd is None and locality.is_local(delegator, server) else usd
 
 
+class _PastAttempt(NamedTuple):
+    """What is kept of a line of the ledger, which the candidates for every recipe are compared by."""
+
+    recipe: str
+    delegator: str
+    at: str
+    seconds: float
+    verdict: str | None
+
+
+@functools.lru_cache(maxsize=8)
+def _attempts(month: Path, size: int) -> list[_PastAttempt]:
+    """Return the attempts in a file of the ledger, which only grows."""
+    _ = size
+    return [
+        _PastAttempt(entry.recipe, entry.delegator, entry.at, entry.seconds, entry.verdict)
+        for entry in ledger.read_month(month)
+    ]
+
+
 def _with_attempts(candidates: Sequence[Facts], recipe: str) -> list[Facts]:
     seconds: dict[str, list[float]] = defaultdict(list)
     runs: dict[str, int] = defaultdict(int)
     verified: dict[str, int] = defaultdict(int)
-    for entry in ledger.read(timestamp(datetime.now(UTC) - REMEMBERED)):
-        if entry.recipe == recipe:
-            seconds[entry.delegator].append(entry.seconds)
-            runs[entry.delegator] += entry.verdict in _JUDGED
-            verified[entry.delegator] += entry.verdict == Verdict.VERIFIED
+    since = timestamp(datetime.now(UTC) - REMEMBERED)
+    for month in ledger.months():
+        for attempt in _attempts(month, month.stat().st_size) if month.stem >= since[:7] else ():
+            if attempt.recipe == recipe and attempt.at >= since:
+                seconds[attempt.delegator].append(attempt.seconds)
+                runs[attempt.delegator] += attempt.verdict in _JUDGED
+                verified[attempt.delegator] += attempt.verdict == Verdict.VERIFIED
     return [
         msgspec.structs.replace(
             facts,

@@ -1,0 +1,70 @@
+"""Test what is known about the candidates of a route."""
+
+from __future__ import annotations
+
+from understudy.config.loading import loader
+from understudy.engine.planning import route_order
+from understudy.journal import delegation_folder, ledger
+from understudy.model.delegation.delegations import AskedBy, no_usage
+from understudy.model.delegation.ledger import LedgerEntry
+from understudy.model.wire import timestamp
+from understudy.policy.route_ranking import Work
+
+CONFIG = """
+[[delegators]]
+name = "slow"
+tool = "claude"
+
+[[delegators]]
+name = "quick"
+tool = "claude"
+
+[[routes]]
+name = "fast"
+candidates = ["slow", "quick"]
+order = "fastest"
+"""
+
+
+def ran(delegator: str, seconds: float) -> None:
+    ledger.append(
+        LedgerEntry(
+            at=timestamp(),
+            id=delegation_folder.new_id(),
+            attempt=1,
+            asked_by=AskedBy(frontend="cli", depth=0),
+            recipe="tests",
+            language="",
+            workspace="/somewhere",
+            delegator=delegator,
+            model="",
+            cost_source="unknown",
+            usage=no_usage(),
+            cost_usd=None,
+            seconds=seconds,
+            verdict="verified",
+        )
+    )
+
+
+def test_a_ledger_that_is_as_long_as_before_is_not_read_again(own_home, monkeypatch) -> None:
+    folder = own_home / "config" / "understudy"
+    folder.mkdir(parents=True)
+    (folder / "config.toml").write_text(CONFIG)
+    monkeypatch.setenv("UNDERSTUDY_CONFIG", str(folder))
+    configuration = loader.load(None, trusted=False)
+    read = []
+    decoded = ledger._decoded
+    monkeypatch.setattr(ledger, "_decoded", lambda line: read.append(line) or decoded(line))
+
+    def order(recipe: str = "tests") -> list[str]:
+        return [place.name for place in route_order.route_candidates(configuration, "fast", Work(recipe=recipe))]
+
+    ran("slow", 2.0)
+    assert order() == ["slow", "quick"]
+    ran("quick", 1.0)
+    assert order() == ["quick", "slow"]
+    assert len(read) == 3
+    assert order("fix") == ["slow", "quick"]
+    assert order() == ["quick", "slow"]
+    assert len(read) == 3
