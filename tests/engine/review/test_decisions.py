@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from numbered_lines import LINES, RESULT, changed
 
+from understudy.engine.review import review_state
 from understudy.git.merge import hunk_merge
 from understudy.journal import delegation_folder, worker_files
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -188,6 +189,23 @@ def test_undo_keeps_later_edits(reviewed):
     refused(ErrorKind.CONFLICT, reviewed.call, "delegations/undo", undoToken=token)
     decide(reviewed, {"path": "text.txt", "decision": "accept"})
     assert text(reviewed) == "mine\n" + RESULT
+
+
+def test_an_undo_compares_only_results_that_share_its_files(reviewed, monkeypatch):
+    same = reviewed.run("implement", "text.txt", task="Number them.", delegator="editor").id
+    reviewed.program("other", 'pathlib.Path("other.txt").write_text("other\\n")\nsay(type="result", ok=True)')
+    other = reviewed.run("implement", task="Another file.", delegator="other").id
+    undone = decide(reviewed, {"decision": "accept"}).undo_token
+    for identifier in (same, other):
+        reviewed.call("delegations/decide", id=identifier, decisions=[{"decision": "accept"}])
+    compared = []
+    files_of = review_state.files_of
+    monkeypatch.setattr(
+        review_state, "files_of", lambda folder, *more: compared.append(folder.id) or files_of(folder, *more)
+    )
+    reviewed.call("delegations/undo", undoToken=undone)
+    assert reviewed.call("delegations/get", id=same).review.pending == 5
+    assert other not in compared
 
 
 def test_an_undo_that_overlaps_changes_nothing(reviewed):

@@ -51,9 +51,12 @@ def _others(identifier: str, workspace: Path) -> Iterator[Folder]:
 
 
 def _reopen(folder: Folder, writer: Writer, texts: Texts, by: str) -> None:
+    now = review_state.read(folder)
+    marks = now.marks.values()
+    if not any(mark.state is HunkState.ACCEPTED and path_quoting.unquote(mark.path) in texts for mark in marks):
+        return  # without a diff
     record, objects = load_record(folder)
     head = writer.delegation.head or record.base_commit
-    now = review_state.read(folder)
     files = review_state.files_of(folder, objects, record.base_commit, head)
     accepted = [
         (path_quoting.unquote(file.path), file.path, hunk.id)
