@@ -6,7 +6,7 @@ import pytest
 from numbered_lines import LINES, RESULT
 
 from understudy.engine.follow_ups import follow_up
-from understudy.engine.review import decision_recovery
+from understudy.engine.review import decision_recovery, earlier_rejections
 from understudy.engine.worktrees import worktree_record
 from understudy.journal import delegation_folder
 from understudy.model.delegation.events import Note
@@ -135,6 +135,21 @@ def test_a_change_that_was_rejected_before_is_marked_with_the_reason(replied):
     decision = {"path": "text.txt", "hunk": repeated[1].id, "decision": "reject"}
     project.call("delegations/decide", id=again.id, decisions=[decision])
     assert hunks(project, again.id)[1].rejected_before is None
+
+
+def test_earlier_results_are_not_read_where_nothing_is_pending(replied, monkeypatch):
+    accept_first_reject_second(replied)
+    again = replied.finish(replied.call("delegations/retry", id=replied.id).id)
+    read = []
+    rejected_in = earlier_rejections._rejected_in
+    monkeypatch.setattr(
+        earlier_rejections, "_rejected_in", lambda folder, one: read.append(folder.id) or rejected_in(folder, one)
+    )
+    hunks(replied, again.id)
+    assert read == [replied.id]
+    replied.call("delegations/decide", id=again.id, decisions=[{"decision": "reject"}])
+    hunks(replied, again.id)
+    assert read == [replied.id]
 
 
 def test_a_name_cannot_pass_for_comments_of_the_user(project):

@@ -59,6 +59,8 @@ class DiffTexts:
 
 def marked(folder: Folder, files: list[FileDiff], texts: DiffTexts) -> list[FileDiff]:
     """Return ``files`` with ``rejected_before`` in each pending hunk that was rejected in an earlier result."""
+    if not any(hunk.state is HunkState.PENDING for file in files for hunk in file.hunks):
+        return files
     rejections = list(_rejections(folder))
 
     def mark(file: FileDiff, hunk: Hunk) -> Hunk:
