@@ -8,12 +8,13 @@ import subprocess
 import sys
 import threading
 
+import msgspec
 import pytest
 import wait_until
 
 from understudy.engine.queueing import launcher, start_conditions
 from understudy.journal import delegation_folder, worker_files
-from understudy.model.config.config_entries import CircuitState
+from understudy.model.config.config_entries import CircuitState, Pause
 from understudy.model.config.delegators import Delegator
 from understudy.model.delegation.spec import PauseBounds
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
@@ -66,6 +67,15 @@ def test_of_several_processes_one_probes(own_home) -> None:
     assert admission.is_probe
     [pause] = start_conditions.pauses(root, delegator, None)
     assert pause.state is CircuitState.HALF_OPEN
+
+
+def test_a_pause_is_described_in_the_same_words_everywhere() -> None:
+    pause = Pause(
+        failure="rate_limit", state=CircuitState.OPEN, failures=1, until="2026-01-01T00:00:00Z", message="No."
+    )
+    assert start_conditions.described(pause) == "until 2026-01-01T00:00:00Z (rate limit, once): No."
+    probed = msgspec.structs.replace(pause, state=CircuitState.HALF_OPEN, failures=2)
+    assert start_conditions.described(probed) == "while it is tried again (rate limit, 2 times): No."
 
 
 def test_no_failure_is_lost_between_threads(own_home) -> None:

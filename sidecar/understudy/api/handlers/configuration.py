@@ -25,7 +25,7 @@ from understudy.engine.planning import delegator_choice
 from understudy.engine.queueing import start_conditions
 from understudy.git import repository
 from understudy.journal import change_notifications, delegation_folder, ledger, reader
-from understudy.model.config.config_entries import CircuitState, DelegatorEntry, ModelServerEntry, Problem, ServerPreset
+from understudy.model.config.config_entries import DelegatorEntry, ModelServerEntry, Problem, ServerPreset
 from understudy.model.config.delegators import Delegator, Launch, ModelServer, Scope, language_of
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.errors import ErrorKind, Location, Position, Range, UnderstudyError
@@ -205,9 +205,7 @@ def _add_pauses(entry: DelegatorEntry, loaded: Configuration) -> None:
         delegation_folder.state_root(), entry.delegator, loaded.server_of(entry.delegator)
     )
     for pause in entry.state.pauses:
-        words = pause.failure.replace("_", " ")
-        until = "while it is tried again" if pause.state is CircuitState.HALF_OPEN else f"until {pause.until}"
-        message = f"Paused {until} ({words}, {pause.failures} times): {pause.message}"
+        message = f"Paused {start_conditions.described(pause)}"
         hint = f"Its fallbacks are tried instead. To end the pause: understudy delegators reset {entry.delegator.name}"
         entry.state.problems.append(Problem(severity="warning", message=message, hint=hint, location=entry.location))
 

@@ -309,6 +309,13 @@ def end_of_first_pause(state: Path, candidates: Iterable[SpecCandidate]) -> str 
     return min((end for end in ends if end is not None), default=None) if None not in ends else None
 
 
+def described(pause: Pause) -> str:
+    """Return until when a delegator is paused and why, to follow “paused”."""
+    until = "while it is tried again" if pause.state is CircuitState.HALF_OPEN else f"until {pause.until}"
+    times = "once" if pause.failures == 1 else f"{pause.failures} times"
+    return f"{until} ({pause.failure.replace('_', ' ')}, {times}): {pause.message}"
+
+
 def _key(delegator: Delegator, server: ModelServer | None) -> str:
     launch = delegator.launch
     parts: list[Any] = [delegator.tool, delegator.mode, launch.command if launch is not None else None, delegator.env]

@@ -392,9 +392,7 @@ class _Sending:
             )
         if admission.pause is None:
             return Option(place=place, name=name, limits=limits, is_probe=admission.is_probe)
-        pause = admission.pause
-        words = pause.failure.replace("_", " ")
-        text = f"{name} is paused until {pause.until} ({words}, {pause.failures} times): {pause.message}"
+        text = f"{name} is paused {start_conditions.described(admission.pause)}"
         return Option(place=place, name=name, limits=limits, paused=text)
 
     def _count(self, candidate: PreparedRequest, failure: UnderstudyError | None) -> None:

@@ -283,8 +283,7 @@ class CandidateChoice:
         pause = admission.pause
         if pause is None:
             return Option(place=place, name=name, limits=limits, is_probe=admission.is_probe)
-        words = pause.failure.replace("_", " ")
-        text = f"{name} is paused until {pause.until} ({words}, {pause.failures} times): {pause.message}"
+        text = f"{name} is paused {start_conditions.described(pause)}"
         return Option(place=place, name=name, limits=limits, paused=text)
 
     async def count(self, candidate: SpecCandidate, failure: UnderstudyError | None) -> None:
