@@ -15,10 +15,10 @@ from understudy.config.discovery.server_presets import kinds
 from understudy.config.validation.server_rules import check_server
 from understudy.model.config.delegators import Limits, ModelServer, Price
 from understudy.model.config.price_table import price_table
-from understudy.model.delegation.delegations import Attempt, no_usage
+from understudy.model.delegation.delegations import Attempt, Usage, no_usage
 from understudy.model.delegation.events import UsageReport
 from understudy.model.errors import ErrorInfo, ErrorKind
-from understudy.policy.budget import Budget, Shortage, Spending, billed, priced, spent_in
+from understudy.policy.budget import Budget, Shortage, Spending, billed, priced, spent_in, sum_of
 
 OPENAI, ANTHROPIC = "https://api.openai.com/v1", "https://api.anthropic.com/v1"
 
@@ -221,3 +221,10 @@ def test_the_table_is_dated_and_complete() -> None:
 def test_prices_that_are_not_amounts_are_refused(amount: str) -> None:
     found = list(check_server(a_server(prices={"m": Price(input="1", output=amount)})))
     assert [one.path for one in found] == [("prices", "m", "output")]
+
+
+def test_every_count_is_in_a_sum() -> None:
+    counts = {name: number for number, name in enumerate(Usage.__struct_fields__, 1)}
+    report = UsageReport(**counts, cost_usd="1")
+    assert sum_of([Usage(**counts), report]) == Usage(**{name: 2 * number for name, number in counts.items()})
+    assert sum_of([]) == no_usage()

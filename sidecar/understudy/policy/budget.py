@@ -8,7 +8,7 @@ own prices.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 from urllib.parse import urlsplit
@@ -151,12 +151,18 @@ def spent_in(attempts: Sequence[Attempt]) -> Spending:
     return sum((Spending.of(attempt.usage, attempt.cost_usd) for attempt in attempts), NOTHING)
 
 
+def sum_of(usages: Iterable[Usage | UsageReport]) -> Usage:
+    """Return the tokens, turns and tool calls of several together."""
+    every = list(usages)
+    return Usage(**{name: sum(getattr(usage, name) for usage in every) for name in Usage.__struct_fields__})
+
+
 def together(first: UsageReport, second: UsageReport) -> UsageReport:
     """Return what two requests used together; the cost only if that of both is known.
 
     A computed part makes the sum computed.
     """
-    counts = {name: getattr(first, name) + getattr(second, name) for name in Usage.__struct_fields__}
+    counts = msgspec.structs.asdict(sum_of([first, second]))
     first_usd, second_usd = amount(first.cost_usd), amount(second.cost_usd)
     estimated = first.estimated or second.estimated
     if first_usd is None or second_usd is None:

@@ -122,9 +122,7 @@ class _Counted:
 
     def add(self, tool: str, model: str, session: str, usage: Usage) -> None:
         key = (tool, model)
-        before = self.usages.get(key, no_usage())
-        total = {name: getattr(before, name) + getattr(usage, name) for name in Usage.__struct_fields__}
-        self.usages[key] = Usage(**total)
+        self.usages[key] = budget.sum_of([self.usages.get(key, no_usage()), usage])
         self.sessions[key].add(session)
 
 

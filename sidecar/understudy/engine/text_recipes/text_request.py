@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ from understudy.model.delegation.ledger import LedgerEntry
 from understudy.model.delegation.spec import PauseBounds
 from understudy.model.errors import ErrorKind, Range, UnderstudyError, class_of
 from understudy.model.wire import timestamp
-from understudy.policy.budget import Budget, Shortage, Spending
+from understudy.policy.budget import Budget, Shortage, Spending, sum_of
 from understudy.policy.candidates import Option, next_turn, why_too_small
 from understudy.policy.patience import Patience, patience
 from understudy.policy.route_ranking import Work
@@ -359,7 +359,7 @@ class _Sending:
             id=self._id,
             text=outcome.text or "",
             by=candidate,
-            usage=_sum_of([made.usage for made in self._attempts]),
+            usage=sum_of(made.usage for made in self._attempts),
             cost_usd=format(spent.usd, "f") if spent.usd_known else None,
         )
 
@@ -420,10 +420,6 @@ class _Sending:
 
     def _note(self, text: str, *, begins_again: bool = False) -> None:
         self._on_event(events.Note(level="warning", text=text, begins_again=begins_again))
-
-
-def _sum_of(usages: Sequence[Usage]) -> Usage:
-    return Usage(**{name: sum(getattr(usage, name) for usage in usages) for name in Usage.__struct_fields__})
 
 
 def _send(
