@@ -12,6 +12,7 @@ the output of ``--json``.
 from __future__ import annotations
 
 import enum
+from pathlib import Path
 
 import msgspec
 
@@ -150,6 +151,11 @@ class Location(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, 
 
     uri: str
     range: Range
+
+
+def top_of(path: Path) -> Location:
+    """Return the place of the first character of a file; ``path`` is absolute."""
+    return Location(path.as_uri(), Range(Position(0, 0), Position(0, 0)))
 
 
 class ErrorScope(enum.StrEnum):

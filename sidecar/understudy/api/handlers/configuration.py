@@ -28,7 +28,7 @@ from understudy.journal import change_notifications, delegation_folder, ledger, 
 from understudy.model.config.config_entries import DelegatorEntry, ModelServerEntry, Problem, ServerPreset
 from understudy.model.config.delegators import Delegator, Launch, ModelServer, Scope, language_of
 from understudy.model.config.tool_definitions import ToolDefinition
-from understudy.model.errors import ErrorKind, Location, Position, Range, UnderstudyError
+from understudy.model.errors import ErrorKind, UnderstudyError, top_of
 from understudy.model.states import State
 from understudy.process import call_checks
 
@@ -253,7 +253,7 @@ def create_tool(caller: Caller, params: messages.ToolCreateParams) -> messages.T
     """Write a commented definition of an agent CLI that Understudy does not know."""
     path = editor(caller, params.workspace).create_tool(params.name, Scope(params.scope), params.like)
     change_notifications.notify(CHANGED)
-    return messages.ToolFile(location=Location(path.as_uri(), Range(Position(0, 0), Position(0, 0))))
+    return messages.ToolFile(location=top_of(path))
 
 
 def update_delegator(caller: Caller, params: messages.DelegatorUpdateParams) -> DelegatorEntry:

@@ -34,7 +34,7 @@ from understudy.files import durable
 from understudy.model.config.config_entries import CheckEntry, DelegatorEntry, ModelServerEntry, ScheduleEntry
 from understudy.model.config.delegators import NAME_PATTERN, Delegator, ModelServer, PermissionRule, Scope
 from understudy.model.config.schedules import Schedule
-from understudy.model.errors import ErrorKind, Location, Position, Range, UnderstudyError
+from understudy.model.errors import ErrorKind, Location, UnderstudyError, top_of
 from understudy.model.evidence.checks import Check
 
 Kind = Literal["delegator", "route", "model_server", "check", "schedule"]
@@ -203,7 +203,7 @@ class Editor:
                     ErrorKind.ALREADY_EXISTS,
                     f"{path} exists, so it is not changed.",
                     hint="Edit that file.",
-                    location=_top_of(path),
+                    location=top_of(path),
                 )
             self._apply(root, [(path, content)])
         return path
@@ -279,7 +279,7 @@ class Editor:
             ErrorKind.NOT_EDITABLE,
             f"{path} was edited by hand, so Understudy does not change it.",
             hint="Edit the file itself.",
-            location=_top_of(path),
+            location=top_of(path),
         )
 
     def preview_defaults(self, changes: Mapping[str | None, str], scope: Scope) -> tuple[Path, bytes, bytes]:
@@ -482,10 +482,6 @@ class Editor:
             for folder in folders:
                 folder.mkdir(parents=True, exist_ok=True)
             _write(changes, mode=0o644)
-
-
-def _top_of(path: Path) -> Location:
-    return Location(path.as_uri(), Range(Position(0, 0), Position(0, 0)))
 
 
 def _set_default(table: file_schema.DefaultsTable, recipe: str | None, delegator: str | None) -> None:

@@ -19,7 +19,7 @@ from understudy.git import repository
 from understudy.journal import change_notifications
 from understudy.model.config.config_entries import DelegatorEntry, ImportSource
 from understudy.model.config.delegators import Scope
-from understudy.model.errors import ErrorKind, Location, Position, Range, UnderstudyError
+from understudy.model.errors import ErrorKind, UnderstudyError, top_of
 from understudy.model.text import path_quoting
 
 _UNNAMED = Path("/agent-profile.json")
@@ -64,7 +64,7 @@ def result(made: import_plan.ImportPlan, stored: Collection[str], *, written: bo
     """Return a plan as a client sees it; ``stored`` are the model servers whose keys were stored."""
     return setup.ImportResult(
         read=[os.fsdecode(path) for path in made.read],
-        files=[setup.ImportedFile(kind=file.kind, name=file.name, location=_start(file.path)) for file in made.files],
+        files=[setup.ImportedFile(kind=file.kind, name=file.name, location=top_of(file.path)) for file in made.files],
         unchanged=[setup.ImportedEntry(kind=kind, name=name) for kind, name in made.unchanged],
         diff=made.diff(),
         not_carried_over=[
@@ -103,10 +103,6 @@ def _plan(
     top = configuration.load(caller, workspace).workspace
     draft = import_plan.read_source(source, path, top, os.environ, Path.home())
     return import_plan.make_plan(draft, configuration.editor(caller, workspace), scope)
-
-
-def _start(path: Path) -> Location:
-    return Location(path.as_uri(), Range(Position(0, 0), Position(0, 0)))
 
 
 def import_profile(caller: Caller, params: setup.ImportProfileParams) -> setup.ImportResult:

@@ -17,7 +17,7 @@ from understudy.config.discovery import declarations
 from understudy.journal import change_notifications
 from understudy.model.config.config_entries import BackendEntry
 from understudy.model.config.delegators import Scope
-from understudy.model.errors import Location, Position, Range
+from understudy.model.errors import top_of
 from understudy.model.states import State
 
 
@@ -139,7 +139,7 @@ def init(caller: Caller, params: setup.StarterParams) -> setup.StarterResult:
     path = editor.create_config(text.encode(), scope)
     change_notifications.notify(configuration.CHANGED)
     return setup.StarterResult(
-        location=Location(path.as_uri(), Range(Position(0, 0), Position(0, 0))),
+        location=top_of(path),
         checks=[proposal.title for proposal in proposals],
         tools=[tool.name for tool in proposed],
     )
