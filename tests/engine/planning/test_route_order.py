@@ -68,3 +68,11 @@ def test_a_ledger_that_is_as_long_as_before_is_not_read_again(own_home, monkeypa
     assert order("fix") == ["slow", "quick"]
     assert order() == ["quick", "slow"]
     assert len(read) == 3
+
+
+def test_what_conditions_are_about_is_the_same_for_files_and_for_texts(tmp_path) -> None:
+    (tmp_path / "a.py").write_text("A = 1\n")
+    sizes = route_order.sizes_of(tmp_path, ["a.py", "gone.go", "README"])
+    assert sizes == {"a.py": 6, "gone.go": 0, "README": 0}
+    work = route_order.work_of("tests", sizes, ["small"])
+    assert work == Work(recipe="tests", languages=frozenset({"python", "go"}), size=6, labels=frozenset({"small"}))

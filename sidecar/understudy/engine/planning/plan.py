@@ -19,7 +19,7 @@ from understudy.config.trust import records
 from understudy.config.validation import start_options
 from understudy.engine.planning.delegator_choice import NAMED, ChainRequest, chain_after, choose_candidate, without_keys
 from understudy.engine.planning.prompt import FILE_BYTES, Prompt, how_to_run, nothing_to_work_on, prompt_for
-from understudy.engine.planning.route_order import work_of
+from understudy.engine.planning.route_order import sizes_of, work_of
 from understudy.engine.queueing import start_conditions
 from understudy.files import user_file
 from understudy.git import path_rules, repository
@@ -180,7 +180,7 @@ def plan(
         workspace,
         named_by=follow_up or NAMED,
         with_fallback=params.fallback is None,
-        work=work_of(recipe.name, workspace, files, params.labels) if configuration.routes else None,
+        work=work_of(recipe.name, sizes_of(workspace, files), params.labels) if configuration.routes else None,
     )
     delegator, server, supported, explain = chosen.delegator, chosen.model_server, chosen.supported, chosen.explain
     _refuse_other_files(files, delegator.name, supported)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -38,14 +38,15 @@ _MILLION = UsageReport(
 """What prices are compared by: of the tokens of a delegation, most are read."""
 
 
-def work_of(recipe: str, workspace: Path, files: Sequence[str], labels: Iterable[str] | None) -> Work:
-    """Return what the conditions of routes are about, for files relative to the workspace."""
-    size = 0
-    for file in files:
-        path = workspace / file
-        size += path.stat().st_size if path.is_file() else 0
-    languages = frozenset(filter(None, (language_of(file) for file in files)))
-    return Work(recipe=recipe, languages=languages, size=size, labels=frozenset(labels or ()))
+def work_of(recipe: str, sizes: Mapping[str, int], labels: Iterable[str] | None = None) -> Work:
+    """Return what the conditions of routes are about; ``sizes`` are the bytes of each file, by its name."""
+    languages = frozenset(filter(None, map(language_of, sizes)))
+    return Work(recipe=recipe, languages=languages, size=sum(sizes.values()), labels=frozenset(labels or ()))
+
+
+def sizes_of(workspace: Path, files: Sequence[str]) -> dict[str, int]:
+    """Return the bytes of each file, of 0 if it is missing; names are relative to the workspace."""
+    return {file: path.stat().st_size if (path := workspace / file).is_file() else 0 for file in files}
 
 
 def route_candidates(configuration: Configuration, name: str, work: Work) -> list[Ranked]:

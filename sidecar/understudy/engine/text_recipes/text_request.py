@@ -29,6 +29,7 @@ from understudy.engine.planning.delegator_choice import (
     choose_candidate,
     without_keys,
 )
+from understudy.engine.planning.route_order import work_of
 from understudy.engine.text_recipes.corpus import Corpus, CorpusLimits
 from understudy.files import user_file
 from understudy.git import repository
@@ -43,7 +44,6 @@ from understudy.model.wire import timestamp
 from understudy.policy.budget import Budget, Shortage, Spending, sum_of
 from understudy.policy.candidates import Option, next_turn, why_too_small
 from understudy.policy.patience import Patience, patience
-from understudy.policy.route_ranking import Work
 from understudy.runners.runner import Outcome, Task
 from understudy.secrets import keys
 from understudy.secrets.redaction import Redactor
@@ -141,12 +141,13 @@ def prepare(request: TextRequest) -> PreparedRequest:
     workspace, configuration = request.configured or configured(request.folder)
     recipe = configuration.require_recipe(request.recipe)
     params = _params(request)
+    sizes = {file.name: len(file.content) for file in request.corpus.files}
     chosen = choose_candidate(
         configuration,
         recipe,
         params,
         with_fallback=True,
-        work=_work(recipe, request.corpus) if configuration.routes else None,
+        work=work_of(recipe.name, sizes) if configuration.routes else None,
         only_servers=True,
     )
     _require_server(chosen, recipe, configuration)
@@ -518,11 +519,6 @@ def _verdict(failure: ErrorKind | None) -> str:
     if failure is None:
         return "answered"
     return "cancelled" if failure is ErrorKind.CANCELLED else "failed"
-
-
-def _work(recipe: Recipe, corpus: Corpus) -> Work:
-    languages = frozenset(filter(None, (language_of(file.name) for file in corpus.files)))
-    return Work(recipe=recipe.name, languages=languages, size=sum(len(file.content) for file in corpus.files))
 
 
 def _is_trusted(workspace: Path) -> bool:
