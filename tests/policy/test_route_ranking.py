@@ -60,6 +60,8 @@ def test_orders() -> None:
     assert taken(Route(candidates=["deep", "claude", "qwen"], order="fastest")) == ["claude", "deep", "qwen"]
     lucky = Facts(name="lucky", runs=1, verified=1)
     assert taken(Route(candidates=["lucky", "claude"], order="best"), [*KNOWN, lucky]) == ["claude", "lucky"]
+    failed = Facts(name="failed", runs=3)
+    assert taken(Route(candidates=["qwen", "failed"], order="best"), [*KNOWN, failed]) == ["failed", "qwen"]
 
 
 FACTS = st.builds(

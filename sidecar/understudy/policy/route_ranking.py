@@ -117,7 +117,7 @@ def _ordered(route: Route, allowed: list[Facts]) -> Iterable[tuple[Facts, str]]:
                 for facts in by_time
             ]
         case "best":
-            by_share = sorted(allowed, key=lambda facts: -least_share(facts.verified, facts.runs))
+            by_share = sorted(allowed, key=lambda facts: (facts.runs == 0, -least_share(facts.verified, facts.runs)))
             return [(facts, f"{facts.verified} of {facts.runs} results verified") for facts in by_share]
 
 
