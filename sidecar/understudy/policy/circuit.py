@@ -9,7 +9,7 @@
     any ──(an attempt of the delegator succeeds, or a reset)──► closed
 
 What passes by itself (a busy server, a broken connection) pauses for a quarter of the outage so far: one that recovers
-is used again after at most a quarter more. What a person must mend (a login, an account without credit, a missing
+is used again after at most a quarter more. What a person must fix (a login, an account without credit, a missing
 model) pauses for minutes, each time twice as long.
 """
 

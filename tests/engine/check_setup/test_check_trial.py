@@ -142,7 +142,7 @@ def test_a_generated_module_that_is_missing_is_named(project):
     code = "import sys; sys.path.insert(0, 'src'); import shop._version"
     trial = check_trial.ask(request(project, code), lambda: False)
     assert not trial.ok
-    assert trial.notes[-1] == "src/shop/_version.py: ignored by git, so checks do not have it."
+    assert trial.notes[-1] == "git ignores src/shop/_version.py, so checks do not have it."
     assert 'add `worktrees.copy = ["src/shop/_version.py"]`' in trial.hint
     assert trial.remedy == Remedy(kind=RemedyKind.COPY_FILES, paths=["src/shop/_version.py"])
     copied = check_trial.ask(request(project, code, copy=["src/shop/_version.py"]), lambda: False)

@@ -147,9 +147,10 @@ def _missing_modules(output: str, workspace: Path, tree: Path) -> Lack | None:
     names = [name for name in files if (workspace / name).is_file() and not (tree / name).exists()]
     if not names:
         return None
+    what = "it" if len(names) == 1 else "them"
     return Lack(
-        text=f"{', '.join(names)}: ignored by git, so checks do not have it.",
-        hint=f"To copy it, add `worktrees.copy = {json.dumps(names)}` to .understudy/config.toml.",
+        text=f"git ignores {' and '.join(names)}, so checks do not have {what}.",
+        hint=f"To copy {what}, add `worktrees.copy = {json.dumps(names)}` to .understudy/config.toml.",
         remedy=Remedy(kind=RemedyKind.COPY_FILES, paths=names),
     )
 

@@ -29,7 +29,10 @@ class Runner:
     capabilities = CAPABILITIES
 
     def __init__(self, *, retries: int | None = None, backoff_seconds: float = direct.BACKOFF_SECONDS) -> None:
-        """Retry each request so often (None: as the task says), first after ``backoff_seconds``, doubling up to 8 s."""
+        """Send each request again up to ``retries`` times; None: as the task says.
+
+        The first pause is ``backoff_seconds`` long, and each one twice as long as the one before, up to 8 s.
+        """
         self._retries = retries
         self._backoff = backoff_seconds
 
