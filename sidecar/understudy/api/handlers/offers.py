@@ -87,7 +87,7 @@ def offer_with(caller: Caller, workspace: Path, recipe: str, delegator: str | No
     return _offer(declared, loaded, delegator)
 
 
-def routes(caller: Caller, workspace: str | None) -> list[RecipeOffer]:
+def taken_by_recipe(caller: Caller, workspace: str | None) -> list[RecipeOffer]:
     """Return every recipe with the delegator that a start without a delegator would take now, or why it is refused."""
     loaded = configuration.load(caller, workspace)
     incomplete = loaded.incompleteness()

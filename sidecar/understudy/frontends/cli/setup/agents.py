@@ -118,8 +118,8 @@ def recipes(*, file: str | None, json_: bool) -> None:
     if json_:
         output.json(listed)
         return
-    routes = offers.routes(TerminalCaller(Path.cwd()), uri("."))
-    chosen = {one.recipe.name: one.explain.delegator for one in routes if one.explain is not None}
+    taken = offers.taken_by_recipe(TerminalCaller(Path.cwd()), uri("."))
+    chosen = {one.recipe.name: one.explain.delegator for one in taken if one.explain is not None}
     rows = [(one.name, one.returns, one.scope, chosen.get(one.name, "-"), one.title) for one in listed.recipes]
     output.table(("RECIPE", "RETURNS", "FROM", "DELEGATOR", "WHAT"), rows, wrap=True)
     output.problems(listed.problems)
