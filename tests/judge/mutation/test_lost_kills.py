@@ -88,6 +88,21 @@ async def test_a_new_test_of_the_same_code_hides_nothing(shapes: Any, files: dic
 
 
 @pytest.mark.heavy
+async def test_a_test_that_fails_when_it_runs_alone_notices_nothing(project: Any) -> None:
+    earlier = EARLIER.partition("def test_area")[0] + (
+        "def test_a():\n    shapes.area(1, 1)\n    helpers.note()\n\n"
+        "def test_b():\n    time.sleep(0.05)\n    helpers.same(shapes.area(2, 3), 6)\n"
+    )
+    helpers = HELPERS + "\ndef note():\n    pass\n"
+    project.has({"shapes.py": CODE, "tests/helpers.py": helpers, "tests/test_area.py": f"import time\n{earlier}"})
+    weak = "ran = []\n\ndef note():\n    ran.append(1)\n\ndef same(a, b):\n    assert ran\n"
+    result = await judged(project, **{"tests/helpers.py": weak})
+    assert result.verdict is Verdict.UNVERIFIED
+    assert Reservation.OUTSIDE_SCOPE in result.said, result.notes
+    assert "no longer notice" in result.notes
+
+
+@pytest.mark.heavy
 async def test_a_new_file_that_cannot_be_loaded_with_a_change_hides_nothing(shapes: Any) -> None:
     new = "import shapes\n\nassert shapes.area(2, 3) == 6\n\n" + NEW.partition("\n\n")[2]
     weak = {"tests/helpers.py": "def same(a, b):\n    pass\n"}
