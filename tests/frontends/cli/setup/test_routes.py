@@ -87,6 +87,13 @@ def test_conditions_and_locality_leave_candidates_out_with_the_reason(project: P
         run("routes", "explain", "-d", "by-hand", "fix", "a.py")
 
 
+def test_a_recipe_is_one_where_a_folder_has_its_name(project: Path) -> None:
+    Path("tests").mkdir()
+    explained = run("routes", "explain", "-d", "by-hand", "tests", "a.py")
+    assert explained.startswith("tests: dear, ")
+    assert run("routes", "explain", "-d", "by-hand", "a.py") == explained
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
