@@ -147,6 +147,16 @@ def test_a_workspace_cannot_hand_on_variables_or_point_a_signed_in_tool_elsewher
     assert "may not" in errors(found, "delegators", "w")[0]
 
 
+@pytest.mark.parametrize("name", ["private", "ordered"])
+def test_a_workspace_cannot_put_a_route_in_the_place_of_a_delegator_or_route_of_the_user(user, workspace, write, name):
+    write(user / "config.toml", USER + '[[routes]]\nname = "ordered"\ncandidates = ["private"]\n')
+    write(workspace / ".understudy/config.toml", f'[[routes]]\nname = "{name}"\ncandidates = ["agent"]\n')
+    found = load(workspace, trusted=True)
+    message = "A workspace file may not replace your delegator or route of this name with a route."
+    assert message in [problem.message for problem in found.problems]
+    assert found.delegators[name].scope is Scope.USER
+
+
 def test_entries_equal_to_those_of_the_user_are_allowed(with_workspace):
     found = with_workspace(
         '[[delegators]]\nname = "w"\ntool = "generic"\nlaunch = { command = ["agent"] }\n'
