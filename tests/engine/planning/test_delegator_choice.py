@@ -83,6 +83,27 @@ def test_work_for_a_local_model_does_not_leave_the_machine(user: Path, is_there:
         choose()
 
 
+def test_a_route_takes_no_remote_candidate_in_place_of_a_local_one(user: Path) -> None:
+    (user / "model-servers").mkdir()
+    server = user / "model-servers" / "here.toml"
+    server.write_text('name = "here"\nkind = "ollama"\nbase_url = "http://127.0.0.1:1/v1"\n')
+    write(user, "opencode", 'tool = "opencode"\nmodel_server = "here"')
+    (user / "routes").mkdir()
+    route = user / "routes" / "first-here.toml"
+    route.write_text('candidates = ["opencode", "claude"]\n')
+    with pytest.raises(UnderstudyError, match="opencode runs on this machine; claude may send") as refused:
+        choose("first-here")
+    assert refused.value.kind is ErrorKind.SECRET_WITHHELD
+    route.write_text('candidates = ["opencode", "claude"]\nremote = true\n')
+    assert choose("first-here")[0] == "claude"
+    server.write_text('name = "here"\nlocality = "local"\nbase_url = 5\n')
+    with pytest.raises(UnderstudyError, match="It is not known where opencode sends texts") as refused:
+        choose("first-here")
+    assert refused.value.kind is ErrorKind.SECRET_WITHHELD
+    route.write_text('candidates = ["claude", "opencode"]\n')
+    assert choose("first-here")[0] == "claude"
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [

@@ -43,8 +43,8 @@ def why_unsupported(configuration: Configuration, entry: DelegatorEntry, recipe:
 def successors(configuration: Configuration, entry: DelegatorEntry) -> list[str]:
     """Return the delegators that may take over from one that cannot be used."""
     where = (entry.delegator, configuration.server_of(entry.delegator))
-    if where[1] is None and entry.delegator.model_server is not None:
-        return []  # it may have been a local one
+    if _may_be_bound(*where):
+        return []
     if locality.is_bound(*where) or (locality.is_local(*where) and not configuration.fallback.remote):
         return []
     entries = [
@@ -71,6 +71,13 @@ def refuse_remote(
             f"{bound.name} is declared local; {name} may send texts to other machines.",
             hint="Name a local delegator.",
         )
+    unknown = next((delegator for delegator, server in earlier if _may_be_bound(delegator, server)), None)
+    if unknown is not None:
+        raise UnderstudyError(
+            ErrorKind.SECRET_WITHHELD,
+            f"It is not known where {unknown.name} sends texts; {name} may send them to other machines.",
+            hint=f"Correct the model server {unknown.model_server!r}, or name a local delegator.",
+        )
     local = next((delegator for delegator, server in earlier if locality.is_local(delegator, server)), None)
     if local is not None and not (configuration.fallback.remote or allowed):
         raise UnderstudyError(
@@ -78,3 +85,8 @@ def refuse_remote(
             f"{local.name} runs on this machine; {name} may send texts to other machines.",
             hint="To allow it, set `remote = true` under `[fallback]` in your own config.toml.",
         )
+
+
+def _may_be_bound(delegator: Delegator, server: ModelServer | None) -> bool:
+    """Return whether the server of a delegator is missing or cannot be read, so that it may be declared local."""
+    return server is None and delegator.model_server is not None
