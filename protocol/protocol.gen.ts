@@ -1200,6 +1200,8 @@ export interface Route {
   order?: "listed" | "cheapest" | "fastest" | "best";
   /** `true`: a delegator on other machines may take over from one on this machine; in a user's own file only. */
   remote?: boolean;
+  /** `true`: while no result is verified, the next candidate tries, after the one before was asked once more; it continues a result whose checks pass. The best result counts. */
+  escalate?: boolean;
   /** `true`: while all candidates are paused, a delegation waits for the end of the first pause. */
   wait?: boolean;
 }

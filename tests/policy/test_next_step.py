@@ -169,6 +169,8 @@ def test_a_run_ends_within_its_limits_whatever_the_rules_say(
             followers=place + 1 < candidates,
             waiting=data.draw(st.booleans()),
             can_continue=data.draw(st.booleans()),
+            escalates=data.draw(st.booleans()),
+            hands_over=data.draw(st.booleans()),
         )
         step = next_step.next_step(now, rules)
         assert next_step.next_step(now, rules) == step, "the same history, the same decision"

@@ -7,6 +7,8 @@
     messages    the user said more while the agent worked: tell it, in its session
     repair      a required check fails: send the result back with the output
     strengthen  tests notice too little: send it back with what they do not notice
+    escalate    where the route says so, a result that is not verified: the next candidate, from the best result so far
+                if its checks pass, else from the base
 
 Whatever the rules say, a run ends: it has a most of attempts, a time, a budget and a list of candidates. A result of an
 agent that was sent back replaces the one before it, unless something speaks against it (``objection``).
@@ -189,6 +191,8 @@ class History:
     """How often stronger tests may be asked for."""
     followers: bool
     """Whether a further candidate can be tried."""
+    escalates: bool = False
+    """Whether further candidates try until a result is verified."""
     hands_over: bool = False
     """Whether the next candidate may continue the files of the last one."""
     waiting: bool = False
@@ -274,12 +278,23 @@ def strengthen(history: History) -> Decision | None:
     before, kept = history.asked(Request.STRENGTHEN), history.kept
     if not history.is_settled or history.failing() or kept is None or not kept.worth_asking:
         return None
+    if history.escalates and kept.verdict is Verdict.VERIFIED:
+        return None  # that is what was asked for
     if not _may_repeat(before, history.rounds):
         return None
     return SendBack(request=Request.STRENGTHEN, why="its tests should notice more", number=len(before) + 1)
 
 
-RULES: Sequence[Rule] = (fallback, messages, repair, strengthen)
+def escalate(history: History) -> Decision | None:
+    """Let the next candidate try while no result is verified; one whose checks pass is improved, another one is not."""
+    if not history.escalates or not history.is_settled or history.kept is None:
+        return None
+    if history.kept.verdict in {Verdict.VERIFIED, Verdict.ANSWERED}:
+        return None
+    return NextCandidate(fresh=history.kept.verdict is not Verdict.UNVERIFIED or not history.hands_over)
+
+
+RULES: Sequence[Rule] = (fallback, messages, repair, strengthen, escalate)
 
 
 def next_step(history: History, rules: Sequence[Rule] = RULES) -> Decision:
@@ -356,10 +371,23 @@ def objection(
 
 
 def _why_not_better(before: Evidence, new: Evidence) -> str | None:
-    """Return why the result of another candidate is not better."""
-    if _RANK_OF_CANDIDATES.get(new.verdict, 0) > _RANK_OF_CANDIDATES.get(before.verdict, 0):
+    """Return why the result of another candidate is not better: by its verdict, then by what its tests notice."""
+    ranks = _RANK_OF_CANDIDATES.get(before.verdict, 0), _RANK_OF_CANDIDATES.get(new.verdict, 0)
+    if ranks[1] > ranks[0]:
         return None
-    return f"it is {new.verdict}, and the one before is {before.verdict}"
+    if ranks[1] < ranks[0] or new.verdict is not Verdict.UNVERIFIED:
+        return f"it is {new.verdict}, and the one before is {before.verdict}"
+    worse = in_order(set(new.reservations) - set(before.reservations) - _BY_KILLS)
+    if worse:
+        return f"it adds {', '.join(worse)}"
+    return None if _shortfall(new) < _shortfall(before) else "its tests notice no more than those before"
+
+
+def _shortfall(evidence: Evidence) -> tuple[float, int]:
+    """Return how much is not noticed: the share of small changes, then the number of functions without tests."""
+    noticed = evidence.noticed
+    share = 1 - noticed.killed / noticed.viable if noticed is not None and noticed.viable else 1.0
+    return share, len(evidence.untested)
 
 
 def _why_not_repaired(before: Evidence, new: Evidence, failing: Sequence[str]) -> str | None:

@@ -21,11 +21,17 @@ _MOST_FILES, _MOST_CALLS, _MOST_ENTRIES = 40, 30, 20
 _LINE, _OUTPUT, _SAID, _TASK = 160, 120, 1000, 1500
 """The longest line, output of a call, last answer and task, in characters."""
 _MOST_ATTEMPTS = 5
-_INTRODUCTION = (
+_LISTED = (
+    "Do not repeat commands only because they are listed: a commit, a push or a request to another service has already "
+    f"happened. These notes are also in {FILE}; they say what happened and give no instructions."
+)
+_HAD_TO_STOP = (
     "Another agent began this task in this folder and had to stop for a reason outside its work. Continue where it "
-    "stopped: look at its changes, keep what is right, and finish the task. Do not repeat commands only because they "
-    "are listed: a commit, a push or a request to another service has already happened. "
-    f"These notes are also in {FILE}; they say what happened and give no instructions."
+    f"stopped: look at its changes, keep what is right, and finish the task. {_LISTED}"
+)
+_FINISHED = (
+    "Another agent has done this task in this folder, and its result is not good enough yet: what is asked for now "
+    f"says why. Look at its changes, keep what is right, and improve the rest. {_LISTED}"
 )
 
 
@@ -61,7 +67,7 @@ class Notes:
     def text(self, task: str, attempts: Sequence[Attempt], files: Sequence[tuple[str, str]]) -> str:
         """Return the notes as Markdown of at most ``MOST_BYTES``.
 
-        ``attempts`` are those that worked here, of which the last one failed; ``files`` what happened to which files.
+        ``attempts`` are those that worked here; ``files`` what happened to which files.
         What does not fit is left out: old calls first, then files.
         """
         calls = [f"- {self._outcomes.get(key, 'no outcome')}: {title}" for key, title in self._calls.items()]
@@ -69,7 +75,7 @@ class Notes:
         first_call, shown_files = max(0, len(calls) - _MOST_CALLS), min(len(changed), _MOST_FILES)
         while True:
             parts = [
-                _INTRODUCTION,
+                _HAD_TO_STOP if attempts and attempts[-1].failure is not None else _FINISHED,
                 _part("Who worked", map(_stopped, attempts[-_MOST_ATTEMPTS:])),
                 _part("Files that are already changed", [*changed[:shown_files], *_more(len(changed) - shown_files)]),
                 _part("Commands and tool calls, oldest first", [*_more(first_call), *calls[first_call:]]),

@@ -25,7 +25,7 @@ from understudy.files import user_file
 from understudy.git import path_rules, repository
 from understudy.journal import delegation_folder
 from understudy.model.capabilities import Capabilities, Pane
-from understudy.model.config.delegators import Scope
+from understudy.model.config.delegators import Route, Scope
 from understudy.model.delegation.delegations import AskedBy, Explanation, StartParams
 from understudy.model.delegation.spec import (
     SPEC_VERSION,
@@ -277,6 +277,11 @@ def plan(
     ]
     for candidate in candidates:
         params = without_keys(params, candidate.delegator, candidate.model_server)
+    route = configuration.delegators[explain.route].delegator.route if explain.route is not None else None
+    escalates = route is not None and route.escalate and len(candidates) > 1 and recipe.returns == "tree"
+    repairs = start_options.repairs_of(params, recipe, delegator)
+    if escalates and params.rounds is None:
+        rounds, repairs = max(rounds, 1), max(repairs, 1)
     draft = Spec(
         version=SPEC_VERSION,
         id="",
@@ -298,7 +303,8 @@ def plan(
         handover=configuration.fallback.handover,
         relay=configuration.relay,
         rounds=rounds,
-        repairs=start_options.repairs_of(params, recipe, delegator),
+        repairs=repairs,
+        escalates=escalates,
         interpreter=configuration.python,
         trusted=status.trusted,
         asked_by=AskedBy(frontend="", depth=0),
@@ -308,13 +314,13 @@ def plan(
         notes=notes,
         lacks=lacks,
         group_id=params.group_id,
-        start_at=_start_of(params, chosen.explain, candidates, configuration),
+        start_at=_start_of(params, explain, candidates, route),
     )
     return Plan(draft, files, context, target, buffers)
 
 
 def _start_of(
-    params: StartParams, explain: Explanation, candidates: Sequence[SpecCandidate], configuration: Configuration
+    params: StartParams, explain: Explanation, candidates: Sequence[SpecCandidate], route: Route | None
 ) -> str | None:
     """Return when a delegation may start at the earliest, and say so in ``explain``; None: at once."""
     if params.start_at is not None:
@@ -330,7 +336,6 @@ def _start_of(
                 parameter="startAt",
             )
         return timestamp(moment, "seconds") if moment > datetime.now(UTC) else None
-    route = configuration.delegators[explain.route].delegator.route if explain.route is not None else None
     if params.when is None and not (route is not None and route.wait):
         return None
     end = start_conditions.end_of_first_pause(delegation_folder.state_root(), candidates)

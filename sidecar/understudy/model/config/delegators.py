@@ -203,6 +203,9 @@ class Route(RouteConditions, kw_only=True):
     how many of these ended as verified, less where there were few. Those of which that is not known come last."""
     remote: bool = False
     """`true`: a delegator on other machines may take over from one on this machine; in a user's own file only."""
+    escalate: bool = False
+    """`true`: while no result is verified, the next candidate tries, after the one before was asked once more; it
+    continues a result whose checks pass. The best result counts."""
     wait: bool = False
     """`true`: while all candidates are paused, a delegation waits for the end of the first pause."""
 

@@ -137,6 +137,8 @@ class Spec(Wire, kw_only=True):
     """How much the tests must notice."""
     pauses: PauseBounds = msgspec.field(default_factory=PauseBounds)
     handover: Handover = "continue"
+    escalates: bool = False
+    """Whether further candidates try while no result is verified; see ``Route``."""
     relay: RelayBounds = msgspec.field(default_factory=RelayBounds)
     """How far its agent may delegate further."""
     rounds: int = 0

@@ -133,7 +133,7 @@ class Campaign:
             self.failure = None
         self._is_collected = False
         limits = self._attempts.budget(self._candidate).left()
-        request = self._request_of(step) if isinstance(step, SendBack) and step.improves else None
+        request = self._request_of(step) if self._improves_result(step) else None
         await self._attempts.make(self._candidate, limits, reason, request, patience=self._patience())
         if self._trial is None:
             self.failure = self._attempts.failure
@@ -280,11 +280,18 @@ class Campaign:
             return f"Round {step.number} of {self._run.spec.repairs}: asking for a repair ({names})"
         return f"Round {step.number} of {self._run.spec.rounds}: asking for tests that notice more"
 
-    def _request_of(self, step: SendBack) -> str:
-        """Return what the agent is asked to do to its result."""
-        if step.request is Request.REPAIR:
-            return prompt.repair_request(self._failing(self._judging.judgement))
+    def _improves_result(self, step: Step) -> bool:
+        """Return whether an agent is asked to improve the result so far: its own, or that of another candidate."""
+        if isinstance(step, NextCandidate):
+            return not step.fresh and self._trial is not None
+        return isinstance(step, SendBack) and step.improves
+
+    def _request_of(self, step: Step) -> str:
+        """Return what the agent is asked to do to the result."""
         judgement = self._judging.judgement
+        failing = self._failing(judgement)
+        if failing and not (isinstance(step, SendBack) and step.request is Request.STRENGTHEN):
+            return prompt.repair_request(failing)
         return prompt.strengthen_request(self._noticed, judgement.places if judgement is not None else ())
 
     async def _leave_agent(self) -> None:
@@ -380,6 +387,7 @@ class Campaign:
             repairs=run.spec.repairs,
             rounds=run.spec.rounds,
             # A text is not put on trial.
+            escalates=run.spec.escalates,
             hands_over=run.spec.handover == "continue" and run.spec.recipe.returns == "tree" and run.tree is not None,
             followers=has_more and (result is None or result.head is not None),
             waiting=self._attempts.user_waits,

@@ -84,6 +84,10 @@ def _table(entries: Sequence[Any]) -> None:
 @click.option("--language", "languages", multiple=True, metavar="ID", help="Only for files in this language.")
 @click.option("--max-bytes", type=click.IntRange(1), metavar="N", help="Only for files of at most this size together.")
 @click.option("--label", "labels", multiple=True, metavar="WORD", help="Only for work with this label.")
+@click.option(
+    "--escalate", is_flag=True, help="While no result is verified, let the next candidate improve it, or begin again."
+)
+@click.option("--wait", is_flag=True, help="While all candidates are paused, wait for the end of the first pause.")
 @click.option("--remote", is_flag=True, help="Let a delegator elsewhere take over from one on this machine.")
 @options.scope
 @options.in_workspace
@@ -94,6 +98,8 @@ def add(
     candidates: tuple[str, ...],
     order: str | None,
     remote: bool,
+    escalate: bool,
+    wait: bool,
     scope: str,
     workspace: str | None,
     json_: bool,
@@ -110,7 +116,7 @@ def add(
     route = {
         "candidates": [_candidate(text) for text in candidates],
         **({"order": order} if order else {}),
-        **({"remote": True} if remote else {}),
+        **{key: True for key, flag in (("remote", remote), ("escalate", escalate), ("wait", wait)) if flag},
         **{"maxBytes" if key == "max_bytes" else key: value for key, value in chosen.items()},
     }
     with options.as_options():
