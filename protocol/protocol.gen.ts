@@ -1098,6 +1098,8 @@ export interface Delegator {
   limits?: Limits | null;
   /** Rules for its permission requests; the first that matches decides, and without one the user is asked. */
   permissions?: PermissionRule[] | null;
+  /** A word for the login or the key that it uses, where others of its tool or server use another one. Delegators with one account are paused together when its login is refused or its credit is spent. */
+  account?: string | null;
   /** `local`: everything that is sent stays on this machine; if that is impossible, the delegator fails. */
   locality?: "local" | "remote" | null;
   /** Delegators that take over, in this order, each in a fresh worktree, when this one cannot work: its login, quota, rate limit, server, model or program fails, or it stalls. Their own lists do not count. */

@@ -14,7 +14,7 @@ import errno
 import fcntl
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -267,25 +267,25 @@ def drop_snapshots(root: Path, folders: Iterable[str]) -> list[str]:
 # -- circuits ---------------------------------------------------------------------------------------------------------
 
 
-def circuits(root: Path, delegator: str) -> bytes | None:
-    """Return what is stored about the failures of a delegator."""
-    return next(iter(_first(root, "SELECT content FROM circuits WHERE delegator = ?", delegator)), None)
+def circuits(root: Path, owner: str) -> bytes | None:
+    """Return what is stored about the failures of a delegator, or of an account."""
+    return next(iter(_first(root, "SELECT content FROM circuits WHERE delegator = ?", owner)), None)
 
 
 @contextlib.contextmanager
-def circuits_to_change(root: Path, delegator: str) -> Iterator[Kept]:
-    """Yield what is stored about the failures of a delegator, to be changed; no one else changes it meanwhile."""
+def circuits_to_change(root: Path, owners: Sequence[str]) -> Iterator[list[Kept]]:
+    """Yield what is stored about the failures of each owner, to be changed; no one else changes it meanwhile."""
     with _changing(root) as connection:
-        row = connection.execute("SELECT content FROM circuits WHERE delegator = ?", (delegator,)).fetchone()
-        before = row[0] if row is not None else None
-        kept = Kept(before)
+        select = "SELECT content FROM circuits WHERE delegator = ?"
+        rows = [connection.execute(select, (owner,)).fetchone() for owner in owners]
+        before = [row[0] if row is not None else None for row in rows]
+        kept = [Kept(content) for content in before]
         yield kept
-        if kept.content == before:
-            return
-        if kept.content is None:
-            connection.execute("DELETE FROM circuits WHERE delegator = ?", (delegator,))
-        else:
-            connection.execute("INSERT OR REPLACE INTO circuits VALUES (?, ?)", (delegator, kept.content))
+        for owner, earlier, now in zip(owners, before, kept, strict=True):
+            if now.content is None and earlier is not None:
+                connection.execute("DELETE FROM circuits WHERE delegator = ?", (owner,))
+            elif now.content is not None and now.content != earlier:
+                connection.execute("INSERT OR REPLACE INTO circuits VALUES (?, ?)", (owner, now.content))
 
 
 # -- the file ---------------------------------------------------------------------------------------------------------

@@ -137,3 +137,60 @@ def test_damaged_content_is_no_obstacle(two):
     assert first(two).state.pauses == []
     fail(two, 3)
     assert len(first(two).state.pauses) == 1
+
+
+EMPTY = ErrorInfo(ErrorKind.QUOTA_EXHAUSTED, "No credit is left.")
+
+
+def paused(project, *names):
+    entries = [project.call("delegators/get", name=name, workspace=str(project.top)) for name in names]
+    return [[str(pause.failure) for pause in entry.state.pauses] for entry in entries]
+
+
+@pytest.fixture
+def claudes(two):
+    """Delegators of one tool: two models of one login, and another login."""
+    folder = two.config / "delegators"
+    for name, text in {
+        "sonnet": 'model = "sonnet"\n',
+        "opus": 'model = "opus"\n',
+        "work": 'model = "sonnet"\naccount = "work"\n',
+        "work-opus": 'model = "opus"\naccount = "work"\n[env]\nNOTE = "also the login of work"\n',
+        "other": 'model = "sonnet"\n[env]\nCLAUDE_CONFIG_DIR = "/elsewhere"\n',
+    }.items():
+        (folder / f"{name}.toml").write_text(f'tool = "claude"\n{text}')
+    return two
+
+
+def fails(project, name, error, times=3):
+    delegator = project.call("delegators/get", name=name, workspace=str(project.top)).delegator
+    for _ in range(times):
+        start_conditions.attempt_failed(
+            delegation_folder.state_root(), delegator, None, error, PauseBounds(outage_pause_seconds=3600)
+        )
+
+
+def test_who_shares_a_login_shares_its_spent_credit(claudes):
+    fails(claudes, "sonnet", EMPTY)
+    assert paused(claudes, "sonnet", "opus", "work", "work-opus", "other") == [["quota"], ["quota"], [], [], []]
+    fails(claudes, "work", EMPTY)
+    assert paused(claudes, "work", "work-opus", "other") == [["quota"], ["quota"], []]
+
+
+def test_too_many_requests_and_outages_are_those_of_one_model(claudes):
+    fails(claudes, "sonnet", ErrorInfo(ErrorKind.RATE_LIMITED, "Slower."))
+    assert paused(claudes, "sonnet", "opus") == [["rate_limit"], []]
+    fails(claudes, "work", BUSY)
+    assert paused(claudes, "work", "work-opus") == [["overload"], []]
+
+
+def test_a_success_of_one_ends_the_pause_of_all_that_share_the_login(claudes):
+    fails(claudes, "sonnet", EMPTY)
+    opus = claudes.call("delegators/get", name="opus", workspace=str(claudes.top)).delegator
+    start_conditions.attempt_succeeded(delegation_folder.state_root(), opus, None)
+    assert paused(claudes, "sonnet", "opus") == [[], []]
+
+
+def test_programs_of_ones_own_share_nothing(two):
+    fails(two, "first", EMPTY)
+    assert paused(two, "first", "second") == [["quota"], []]

@@ -60,6 +60,8 @@ KEY_HOLDER_HANGS_SECONDS = 10.0
 """A holder that has not touched its file for this long hangs; others no longer wait for it."""
 _MOST_MESSAGE = 300
 _ByClass = dict[FailureClass, Circuit]
+_OF_ACCOUNT = frozenset({FailureClass.AUTH, FailureClass.QUOTA})
+"""Failures of a login or key, which all delegators of its account have: too many requests are those of one model."""
 _NO_PROCESS = identity.Identity(-1, -1, "")
 _NOT_ITS_FAULT = frozenset({ErrorKind.TIMED_OUT, ErrorKind.CONTEXT_TOO_LONG})
 """A limit of one request, or its size, says nothing about the next one."""
@@ -263,7 +265,7 @@ def admit_attempt(state: Path, delegator: Delegator, server: ModelServer | None)
 
 def attempt_succeeded(state: Path, delegator: Delegator, server: ModelServer | None) -> None:
     """Close every circuit of a delegator, after an attempt finished or when the user asks for it."""
-    if store.circuits(state, _key(delegator, server)) is None:
+    if not _stored(state, delegator, server):
         return  # the usual case, which needs no lock
     with _changing(state, delegator, server) as by_kind:
         by_kind.clear()
@@ -292,7 +294,7 @@ def attempt_failed(
 
 def pauses(state: Path, delegator: Delegator, server: ModelServer | None) -> list[Pause]:
     """Return the circuits of a delegator that would refuse an attempt of another process now."""
-    by_kind, now = _decoded(store.circuits(state, _key(delegator, server))), time.time()
+    by_kind, now = _stored(state, delegator, server), time.time()
     return [
         _pause(kind, circuit)
         for kind, circuit in sorted(by_kind.items())
@@ -316,20 +318,40 @@ def described(pause: Pause) -> str:
     return f"{until} ({pause.failure.replace('_', ' ')}, {times}): {pause.message}"
 
 
-def _key(delegator: Delegator, server: ModelServer | None) -> str:
-    launch = delegator.launch
-    parts: list[Any] = [delegator.tool, delegator.mode, launch.command if launch is not None else None, delegator.env]
-    parts.append(None if server is None else [server.base_url, server.api_key, server.headers])
-    return f"{delegator.name}/{hashlib.sha256(msgspec.json.encode(parts, order='sorted')).hexdigest()[:16]}"
+def _owners(delegator: Delegator, server: ModelServer | None) -> tuple[str, str]:
+    """Return under which names failures of a delegator are stored, and those of its account.
+
+    Delegators that are started alike, or with the same key, share an account, whatever their models. ``account`` tells
+    two logins apart, and says that others are the same.
+    """
+    command = delegator.launch.command if delegator.launch is not None else None
+    at = None if server is None else [server.base_url, server.api_key, server.headers]
+    parts: list[Any] = [delegator.tool, delegator.mode, command, delegator.env, at]
+    if delegator.account is not None:
+        login: list[Any] = [delegator.tool, server.base_url if server is not None else None, delegator.account]
+    else:
+        login = [delegator.tool, command, delegator.env if delegator.tool is not None else None, at]
+    return f"{delegator.name}/{_short_digest(parts)}", f"account/{_short_digest(login)}"
+
+
+def _short_digest(parts: list[Any]) -> str:
+    return hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()[:16]
+
+
+def _stored(state: Path, delegator: Delegator, server: ModelServer | None) -> _ByClass:
+    own, account = (_decoded(store.circuits(state, owner)) for owner in _owners(delegator, server))
+    return {**own, **account}
 
 
 @contextlib.contextmanager
 def _changing(state: Path, delegator: Delegator, server: ModelServer | None) -> Iterator[_ByClass]:
     """Yield the circuits to change; no other process changes them meanwhile."""
-    with store.circuits_to_change(state, _key(delegator, server)) as kept:
-        by_kind = _decoded(kept.content)
+    with store.circuits_to_change(state, _owners(delegator, server)) as (own, account):
+        by_kind = {**_decoded(own.content), **_decoded(account.content)}
         yield by_kind
-        kept.content = msgspec.json.encode(by_kind) if by_kind else None
+        for kept, is_account in ((own, False), (account, True)):
+            part = {kind: circuit for kind, circuit in by_kind.items() if (kind in _OF_ACCOUNT) is is_account}
+            kept.content = msgspec.json.encode(part) if part else None
 
 
 def _decoded(content: bytes | None) -> _ByClass:

@@ -236,6 +236,9 @@ class Delegator(Strict, kw_only=True):
     """Limits of each delegation; the configuration supplies those that are absent here."""
     permissions: list[PermissionRule] | None = None
     """Rules for its permission requests; the first that matches decides, and without one the user is asked."""
+    account: str | None = None
+    """A word for the login or the key that it uses, where others of its tool or server use another one. Delegators with
+    one account are paused together when its login is refused or its credit is spent."""
     locality: Literal["local", "remote"] | None = None
     """`local`: everything that is sent stays on this machine; if that is impossible, the delegator fails."""
     fallback: list[str] | None = None
