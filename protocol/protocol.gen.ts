@@ -612,6 +612,8 @@ export interface StatusResult {
   spentSince: string;
   /** Totals of the attempts since then. */
   spent: LedgerTotals;
+  /** What all work may cost in one day, if that is limited. */
+  perDay?: DayBudget;
 }
 
 /** Sums over attempts that have ended. */
@@ -647,6 +649,14 @@ export interface Usage {
   reasoningTokens: number;
   turns: number;
   toolCalls: number;
+}
+
+/** What work may cost in one day, by the clock of the machine; nothing new begins when it is spent. */
+export interface DayBudget {
+  /** In USD: `"5.00"`. */
+  usd?: string | null;
+  /** Read and written. */
+  tokens?: number | null;
 }
 
 /** Do something about a problem, in the configuration of a workspace. */
@@ -1098,6 +1108,8 @@ export interface Delegator {
   limits?: Limits | null;
   /** Rules for its permission requests; the first that matches decides, and without one the user is asked. */
   permissions?: PermissionRule[] | null;
+  /** What its work may cost in one day, all together. */
+  perDay?: DayBudget | null;
   /** A word for the login or the key that it uses, where others of its tool or server use another one. Delegators with one account are paused together when its login is refused or its credit is spent. */
   account?: string | null;
   /** `local`: everything that is sent stays on this machine; if that is impossible, the delegator fails. */
@@ -1723,6 +1735,21 @@ export interface ScheduleNameParams {
 /** What this request started, or could not start. */
 export interface ScheduleServeResult {
   runs: ScheduleRun[];
+}
+
+/** Let a timer of the system start what is due. */
+export interface ScheduleInstallParams {
+  /** Only return what would be written. */
+  dryRun?: boolean;
+}
+
+/** The timer of the system. */
+export interface ScheduleInstallResult {
+  /** Path → text; `crontab` for a line that the user adds. */
+  files: Record<string, string>;
+  /** What begins to use the files; empty where the user does that. */
+  command: string[];
+  installed: boolean;
 }
 
 /** A text recipe to run in this process: one request to a model server, without a delegation. */
@@ -3720,6 +3747,8 @@ export interface Requests {
   "understudy/schedules/run": { params: ScheduleNameParams; result: ScheduleRun };
   /** Start what is due. Each time of a schedule is served once, however many processes ask for it. */
   "understudy/schedules/serve": { params: NoParams; result: ScheduleServeResult };
+  /** Let a timer of the system start what is due, or say what would be written. */
+  "understudy/schedules/install": { params: ScheduleInstallParams; result: ScheduleInstallResult };
   /** Return exactly what `text/run` would send; refused if the delegator runs an agent CLI. */
   "understudy/text/preview": { params: TextParams; result: PreviewResult };
   /** Send a text recipe to a model server from this process and return the answer; nothing else is started. */

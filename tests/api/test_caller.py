@@ -32,6 +32,7 @@ ONLY_LOOKS = {
     "checks/test": ("check", None, "an unsaved one"),
     "instructions/change": ("dry_run", True, False),
     "mcpClients/change": ("dry_run", True, False),
+    "schedules/install": ("dry_run", True, False),
 }
 """Method → the parameter that makes it only look, the value with which it does, and one with which it decides."""
 

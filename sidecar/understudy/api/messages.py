@@ -243,6 +243,23 @@ class ScheduleNameParams(Strict, kw_only=True):
     name: str
 
 
+class ScheduleInstallParams(Strict, kw_only=True):
+    """Let a timer of the system start what is due."""
+
+    dry_run: bool = False
+    """Only return what would be written."""
+
+
+class ScheduleInstallResult(Wire, kw_only=True):
+    """The timer of the system."""
+
+    files: dict[str, str]
+    """Path → text; `crontab` for a line that the user adds."""
+    command: list[str]
+    """What begins to use the files; empty where the user does that."""
+    installed: bool
+
+
 class ScheduleServeResult(Wire, kw_only=True):
     """What this request started, or could not start."""
 

@@ -136,6 +136,7 @@ _ROWS: tuple[Method, ...] = (
     Method("schedules/pause", "decides", "setup.schedules:pause"),
     Method("schedules/run", "delegates", "setup.schedules:run"),
     Method("schedules/serve", "delegates", "setup.schedules:serve"),
+    Method("schedules/install", "decides", "setup.schedules:install", slow=True, only_looks=_DRY_RUN),
     Method("text/preview", "reads", "text_answers:preview"),
     Method("text/run", "asks", "text_answers:run", slow=True),
     Method("delegations/start", "delegates", "delegations:start"),

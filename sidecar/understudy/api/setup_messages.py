@@ -8,6 +8,7 @@ import msgspec
 
 from understudy.api.messages import EditableScope
 from understudy.model.config.config_entries import AgentEntry, ImportSource, KeyState, Problem
+from understudy.model.config.delegators import DayBudget
 from understudy.model.config.other_agents import InstructionChange, InstructionTarget, McpClient, McpClientChange
 from understudy.model.delegation.ledger import GroupBy, LedgerGroup, LedgerLine, LedgerShare, LedgerTotals
 from understudy.model.errors import Location
@@ -55,6 +56,8 @@ class StatusResult(Wire, kw_only=True):
     """The beginning of the user's day."""
     spent: LedgerTotals
     """Totals of the attempts since then."""
+    per_day: DayBudget | None = None
+    """What all work may cost in one day, if that is limited."""
 
 
 class StarterParams(Strict, kw_only=True):

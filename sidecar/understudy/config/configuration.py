@@ -12,6 +12,7 @@ from understudy.model.config.config_entries import CheckEntry, DelegatorEntry, M
 from understudy.model.config.delegators import (
     FIRST_EVENT_SECONDS,
     IDLE_SECONDS,
+    DayBudget,
     Delegator,
     InputLimits,
     Launch,
@@ -62,6 +63,10 @@ class GeneralLimits(Limits):
 
     slots: int | None = None
     """The most delegations that run at once; others wait in a queue. Absent: one for each processor, at least 4."""
+
+
+class PerDay(DayBudget):
+    """``[per_day]``: what all your work may cost in one day; in a user's own configuration only."""
 
 
 class Worktrees(Bootstrap):
@@ -157,6 +162,7 @@ class Configuration(msgspec.Struct, frozen=True):
     worktrees: Worktrees
     retention: Retention
     fallback: Fallback
+    per_day: PerDay
     relay: RelayBounds
     evidence: Evidence
     input: InputLimits

@@ -21,6 +21,7 @@ from understudy.config.configuration import (
     Fallback,
     GeneralLimits,
     Mcp,
+    PerDay,
     Retention,
     Worktrees,
 )
@@ -30,6 +31,7 @@ from understudy.model.config import delegators
 from understudy.model.config.delegators import (
     PROGRAM_FILE_BYTES,
     PROGRAM_PROCESSES,
+    DayBudget,
     InputLimits,
     Launch,
     Limits,
@@ -199,6 +201,11 @@ _ABOVE_ZERO, _NOT_NEGATIVE, _AT_LEAST_ONE = Bound(above=0), Bound(least=0), Boun
 _SHARE = Bound(least=0, most=1, hint="Write 30 % as 0.3.", who=Who.RAISE)
 _KEPT = Bound(least=0, who=Who.USER)
 
+
+def _per_day(values: Values, _: FileContext) -> Iterator[Finding]:
+    yield from delegator_rules.check_day(DayBudget(**values))
+
+
 SECTIONS: dict[str, Section] = {
     "limits": Section(
         structure=GeneralLimits,
@@ -238,6 +245,12 @@ SECTIONS: dict[str, Section] = {
             "pause_minutes": _ABOVE_ZERO,
             "longest_pause_minutes": _ABOVE_ZERO,
         },
+    ),
+    "per_day": Section(
+        structure=PerDay,
+        who=Who.USER,
+        refusal="A workspace cannot say what your work may cost.",
+        rules=_per_day,
     ),
     "relay": Section(
         structure=RelayBounds,

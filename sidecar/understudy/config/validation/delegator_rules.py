@@ -20,6 +20,7 @@ from understudy.model.config import delegators, tool_definitions
 from understudy.model.config.delegators import (
     MOST_FALLBACKS,
     NAME_PATTERN,
+    DayBudget,
     Delegator,
     EnvReference,
     Launch,
@@ -90,6 +91,8 @@ def check_delegator(delegator: Delegator, around: Surroundings) -> Iterator[Find
         yield no_effect(("mode",), f"`mode` is not supported by {what}.")
     yield from _check_model(delegator, server, supported, what)
     yield from _check_launch(delegator.launch, supported, what)
+    for finding in check_day(delegator.per_day):
+        yield msgspec.structs.replace(finding, path=("per_day", *finding.path))
     for finding in check_limits(delegator.limits):
         yield msgspec.structs.replace(finding, path=("limits", *finding.path))
     for finding in check_supported_limits(delegator.limits, delegator, supported):
@@ -165,6 +168,16 @@ def check_limits(limits: Limits | None) -> Iterator[Finding]:
                 yield Finding((name,), "`max_usd` must be a positive decimal.", hint)
         elif value <= 0:
             yield Finding((name,), f"`{name}` must be above zero.", "Remove it for the default.")
+
+
+def check_day(budget: DayBudget | None) -> Iterator[Finding]:
+    """Find amounts of a day that make no sense; paths are relative to the budget."""
+    names = {"max_usd": "usd", "max_tokens": "tokens"}
+    limits = None if budget is None else Limits(max_usd=budget.usd, max_tokens=budget.tokens)
+    for finding in check_limits(limits):
+        limit = str(finding.path[0])
+        message = finding.message.replace(limit, names[limit])
+        yield msgspec.structs.replace(finding, path=(names[limit],), message=message)
 
 
 def check_supported_limits(limits: Limits | None, delegator: Delegator, supported: Capabilities) -> Iterator[Finding]:

@@ -20,13 +20,12 @@ from understudy.config.validation import start_options
 from understudy.engine.planning.delegator_choice import NAMED, ChainRequest, chain_after, choose_candidate, without_keys
 from understudy.engine.planning.prompt import FILE_BYTES, Prompt, how_to_run, nothing_to_work_on, prompt_for
 from understudy.engine.planning.route_order import sizes_of, work_of
-from understudy.engine.queueing import start_conditions
 from understudy.files import user_file
 from understudy.git import path_rules, repository
 from understudy.journal import delegation_folder
 from understudy.model.capabilities import Capabilities, Pane
-from understudy.model.config.delegators import Route, Scope
-from understudy.model.delegation.delegations import AskedBy, Explanation, StartParams
+from understudy.model.config.delegators import Scope
+from understudy.model.delegation.delegations import AskedBy, StartParams
 from understudy.model.delegation.spec import (
     SPEC_VERSION,
     Spec,
@@ -57,6 +56,8 @@ class Plan:
     context: list[str]
     target: str | None
     buffers: dict[str, bytes]
+    waits: bool = False
+    """Whether it waits while all of its candidates are paused."""
 
     @property
     def title(self) -> str:
@@ -300,6 +301,7 @@ def plan(
         bootstrap=configuration.worktrees,
         evidence=configuration.evidence,
         pauses=configuration.fallback,
+        per_day=configuration.per_day,
         handover=configuration.fallback.handover,
         relay=configuration.relay,
         rounds=rounds,
@@ -314,34 +316,28 @@ def plan(
         notes=notes,
         lacks=lacks,
         group_id=params.group_id,
-        start_at=_start_of(params, explain, candidates, route),
+        start_at=_start_of(params),
     )
-    return Plan(draft, files, context, target, buffers)
+    waits = draft.start_at is None and (params.when is not None or (route is not None and route.wait))
+    return Plan(draft, files, context, target, buffers, waits=waits)
 
 
-def _start_of(
-    params: StartParams, explain: Explanation, candidates: Sequence[SpecCandidate], route: Route | None
-) -> str | None:
-    """Return when a delegation may start at the earliest, and say so in ``explain``; None: at once."""
-    if params.start_at is not None:
-        try:
-            moment = datetime.fromisoformat(params.start_at)
-        except ValueError:
-            moment = None
-        if moment is None or moment.tzinfo is None or moment > datetime.now(UTC) + timedelta(days=MOST_DAYS_AHEAD):
-            raise UnderstudyError(
-                ErrorKind.INVALID_PARAMS,
-                f"{params.start_at!r} is not a time with an offset within {MOST_DAYS_AHEAD} days.",
-                hint="Write it like 2026-11-21T22:00:00+01:00.",
-                parameter="startAt",
-            )
-        return timestamp(moment, "seconds") if moment > datetime.now(UTC) else None
-    if params.when is None and not (route is not None and route.wait):
+def _start_of(params: StartParams) -> str | None:
+    """Return when a delegation may start at the earliest, in UTC; None: at once. Raises ``invalid_params``."""
+    if params.start_at is None:
         return None
-    end = start_conditions.end_of_first_pause(delegation_folder.state_root(), candidates)
-    if end is not None:
-        explain.reason += f"; all that can do it are paused, so it waits until {end}"
-    return end
+    moment = None
+    with contextlib.suppress(ValueError):
+        moment = datetime.fromisoformat(params.start_at)
+    now = datetime.now(UTC)
+    if moment is None or moment.tzinfo is None or moment > now + timedelta(days=MOST_DAYS_AHEAD):
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"{params.start_at!r} is not a time with an offset within {MOST_DAYS_AHEAD} days.",
+            hint="Write it like 2026-11-21T22:00:00+01:00.",
+            parameter="startAt",
+        )
+    return timestamp(moment, "seconds") if moment > now else None
 
 
 def _refuse_other_files(files: list[str], delegator: str, supported: Capabilities) -> None:

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import msgspec
 
+from understudy.engine.queueing import schedule_times
 from understudy.files import durable
 from understudy.files.durable import failpoint
 from understudy.model.config.config_entries import ScheduleRun
 from understudy.model.config.schedules import Schedule
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.wire import ready, timestamp
-from understudy.policy import schedule_times
 
 MOST_RUNS = 20
 """How many of the last runs are kept."""

@@ -339,17 +339,17 @@ def _short_digest(parts: list[Any]) -> str:
 
 
 def _stored(state: Path, delegator: Delegator, server: ModelServer | None) -> _ByClass:
-    own, account = (_decoded(store.circuits(state, owner)) for owner in _owners(delegator, server))
-    return {**own, **account}
+    parts = [_decoded(store.circuits(state, owner)) for owner in _owners(delegator, server)]
+    return {**parts[0], **parts[1]}
 
 
 @contextlib.contextmanager
 def _changing(state: Path, delegator: Delegator, server: ModelServer | None) -> Iterator[_ByClass]:
     """Yield the circuits to change; no other process changes them meanwhile."""
-    with store.circuits_to_change(state, _owners(delegator, server)) as (own, account):
-        by_kind = {**_decoded(own.content), **_decoded(account.content)}
+    with store.circuits_to_change(state, _owners(delegator, server)) as (of_delegator, of_account):
+        by_kind = {**_decoded(of_delegator.content), **_decoded(of_account.content)}
         yield by_kind
-        for kept, is_account in ((own, False), (account, True)):
+        for kept, is_account in ((of_delegator, False), (of_account, True)):
             part = {kind: circuit for kind, circuit in by_kind.items() if (kind in _OF_ACCOUNT) is is_account}
             kept.content = msgspec.json.encode(part) if part else None
 

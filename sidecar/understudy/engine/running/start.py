@@ -64,6 +64,7 @@ def start_delegation(plan: Plan, created_at: str, asked_by: AskedBy, key: str | 
             checkout_worktree.refuse_if_taken(repository.locate(Path(plan.draft.workspace)).top)
         return plan.spec(identifier, created_at, asked_by)
 
+    _wait_for_a_candidate(plan)
     if plan.draft.params.group_id is not None:
         groups.read(plan.draft.params.group_id)
     lock: int | None
@@ -117,6 +118,8 @@ def start_group(
     With an idempotency ``key`` that was used before, return the group that was started with it.
     """
     root = delegation_folder.state_root()
+    for plan in plans:
+        _wait_for_a_candidate(plan)
     with contextlib.ExitStack() as stack:
         earlier = stack.enter_context(groups.once(key))
         if earlier is not None:
@@ -164,6 +167,15 @@ def start_group(
             for claim in claims:
                 os.close(claim.lock)
         return groups.read(group.id)
+
+
+def _wait_for_a_candidate(plan: Plan) -> None:
+    """Let a delegation wait for the end of the first pause, if it may and all that can do it are paused."""
+    if plan.waits:
+        draft = plan.draft
+        draft.start_at = start_conditions.end_of_first_pause(delegation_folder.state_root(), draft.candidates)
+        if draft.start_at is not None:
+            draft.explain.reason += f"; all that can do it are paused, so it waits until {draft.start_at}"
 
 
 def _base_of(plan: Plan) -> _BaseKey | None:

@@ -34,7 +34,7 @@ from understudy.engine.text_recipes.corpus import Corpus, CorpusLimits
 from understudy.files import user_file
 from understudy.git import repository
 from understudy.journal import delegation_folder, ledger
-from understudy.model.config.delegators import Delegator, Limits, Recipe, language_of
+from understudy.model.config.delegators import DayBudget, Delegator, Limits, Recipe, language_of
 from understudy.model.delegation import events
 from understudy.model.delegation.delegations import AskedBy, CostSource, LaunchOverride, StartParams, Usage, no_usage
 from understudy.model.delegation.ledger import LedgerEntry
@@ -93,6 +93,8 @@ class PreparedRequest(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
     """Warnings for the user: files that are not sent, limits without effect."""
     pauses: PauseBounds
+    per_day: DayBudget
+    """What all work may cost in one day."""
     followers: list[PreparedRequest] = msgspec.field(default_factory=list)
     """The same request to those that take over, in order."""
 
@@ -248,6 +250,7 @@ def _prepared(
         target=request.target,
         notes=[f"{file.path} is not sent: {file.withheld}." for file in prompt.files if file.withheld],
         pauses=configuration.fallback,
+        per_day=configuration.per_day,
     )
 
 
@@ -302,7 +305,7 @@ class _Sending:
         # What one server is sent must not have the key of another one.
         servers = [candidate.chosen.model_server for candidate in self._candidates if prepared.followers]
         self._keys = keys.available(servers, os.environ)
-        self._shortage: Shortage | None = None
+        self._shortage: str | None = None
 
     def follows(self, place: int) -> bool:
         """Return whether there is a candidate from this place on."""
@@ -322,7 +325,7 @@ class _Sending:
 
     def exhausted(self) -> UnderstudyError:
         """Return the error where not even the first candidate may be asked."""
-        why = self._shortage.why if self._shortage is not None else "no delegator may be asked"
+        why = self._shortage or "no delegator may be asked"
         return UnderstudyError(ErrorKind.BUDGET_EXHAUSTED, f"The request was not sent: {why}.", hint="Raise the limit.")
 
     def answer(self, turn: Option, deliver: Callable[[str], None]) -> Answered:
@@ -376,11 +379,17 @@ class _Sending:
         name = candidate.delegator.name
         reserved = Budget(candidate.limits).charge(self._spent()).reserve()
         if isinstance(reserved, Shortage):
-            self._shortage = reserved
+            self._shortage = reserved.why
             return Option(place=place, name=name, refused=reserved.why)
         too_small = why_too_small(candidate.delegator, self._overflowed)
         if too_small is not None:
             return Option(place=place, name=name, refused=too_small)
+        from understudy.engine.queueing import day_budgets
+
+        spent = day_budgets.shortage(candidate.delegator, candidate.per_day)
+        if spent is not None:
+            self._shortage = spent
+            return Option(place=place, name=name, refused=spent)
         limits = msgspec.structs.replace(reserved.left(), total_seconds=reserved.seconds_left)
         if len(self._candidates) == 1:
             return Option(place=place, name=name, limits=limits)

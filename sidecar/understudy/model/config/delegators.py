@@ -210,6 +210,20 @@ class Route(RouteConditions, kw_only=True):
     """`true`: while all candidates are paused, a delegation waits for the end of the first pause."""
 
 
+class DayBudget(Strict, kw_only=True):
+    """What work may cost in one day, by the clock of the machine; nothing new begins when it is spent."""
+
+    usd: str | None = None
+    """In USD: `"5.00"`."""
+    tokens: int | None = None
+    """Read and written."""
+
+    @property
+    def is_set(self) -> bool:
+        """Return whether it limits anything."""
+        return self.usd is not None or self.tokens is not None
+
+
 class Delegator(Strict, kw_only=True):
     """A named pairing of an agent CLI, or of our own loop and a model server, with a model and launch options."""
 
@@ -236,6 +250,8 @@ class Delegator(Strict, kw_only=True):
     """Limits of each delegation; the configuration supplies those that are absent here."""
     permissions: list[PermissionRule] | None = None
     """Rules for its permission requests; the first that matches decides, and without one the user is asked."""
+    per_day: DayBudget | None = None
+    """What its work may cost in one day, all together."""
     account: str | None = None
     """A word for the login or the key that it uses, where others of its tool or server use another one. Delegators with
     one account are paused together when its login is refused or its credit is spent."""

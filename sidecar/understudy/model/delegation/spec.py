@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from understudy.model.capabilities import Pane
-from understudy.model.config.delegators import Delegator, Limits, ModelServer, ProgramLimits, Recipe
+from understudy.model.config.delegators import DayBudget, Delegator, Limits, ModelServer, ProgramLimits, Recipe
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.delegation.delegations import AskedBy, Delegation, Explanation, StartParams, no_usage
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -136,6 +136,8 @@ class Spec(Wire, kw_only=True):
     evidence: Evidence = msgspec.field(default_factory=Evidence)
     """How much the tests must notice."""
     pauses: PauseBounds = msgspec.field(default_factory=PauseBounds)
+    per_day: DayBudget = msgspec.field(default_factory=DayBudget)
+    """What all work may cost in one day."""
     handover: Handover = "continue"
     escalates: bool = False
     """Whether further candidates try while no result is verified; see ``Route``."""

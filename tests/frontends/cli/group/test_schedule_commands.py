@@ -10,8 +10,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from understudy.engine.queueing import system_timer
 from understudy.frontends.cli import app
-from understudy.frontends.cli.group import schedules
+from understudy.model.errors import UnderstudyError
 
 
 @pytest.fixture
@@ -56,13 +57,21 @@ def test_install_shows_what_it_writes_and_writes_nothing_without_consent(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     timer = tmp_path / "units" / "understudy.timer"
-    monkeypatch.setattr(schedules, "_timer", lambda: ({timer: "OnCalendar=…\n"}, ["true"]))
+    monkeypatch.setattr(system_timer, "planned", lambda: ({timer: "OnCalendar=…\n"}, ["true"]))
     with pytest.raises(click.Abort):
         run("schedules", "install", given="n\n")
     assert not timer.exists()
     shown = run("schedules", "install", "--yes")
     assert "OnCalendar=…" in shown
     assert timer.read_text() == "OnCalendar=…\n"
+
+
+def test_a_timer_that_cannot_be_used_says_why(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(system_timer, "planned", lambda: ({tmp_path / "a.timer": "x"}, ["ls", "/nowhere"]))
+    with pytest.raises(UnderstudyError, match="/nowhere"):
+        run("schedules", "install", "--yes")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +87,7 @@ def test_each_system_has_a_timer_of_its_own(
 ) -> None:
     monkeypatch.setattr("sys.platform", platform)
     monkeypatch.setattr(Path, "is_dir", lambda path: systemd)
-    files, command = schedules._timer()
+    files, command = system_timer.planned()
     assert [path.name for path in files] == named
     assert all("schedules" in text for text in files.values())
     assert bool(command) == (named != ["crontab"])

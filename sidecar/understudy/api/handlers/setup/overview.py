@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-from datetime import datetime
 
 import msgspec
 
@@ -14,6 +13,7 @@ from understudy.api.caller import Caller
 from understudy.api.handlers import configuration, delegations, ledger
 from understudy.api.setup_messages import LedgerParams
 from understudy.config.discovery import declarations
+from understudy.engine.queueing import day_budgets
 from understudy.journal import change_notifications
 from understudy.model.config.config_entries import BackendEntry
 from understudy.model.config.delegators import Scope
@@ -94,8 +94,7 @@ def status(caller: Caller, params: messages.WorkspaceParams) -> setup.StatusResu
         if cursor is None:
             break
     default = next((entry for entry in listed.delegators if entry.delegator.name == loaded.defaults.delegator), None)
-    midnight = datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
-    since = midnight.isoformat()
+    since = day_budgets.midnight().isoformat()
     return setup.StatusResult(
         version=__version__,
         protocol_version=version(caller, messages.NoParams()).protocol_version,
@@ -114,6 +113,7 @@ def status(caller: Caller, params: messages.WorkspaceParams) -> setup.StatusResu
         to_review=to_review,
         spent_since=since,
         spent=ledger.read(caller, LedgerParams(since=since, limit=1)).totals,
+        per_day=loaded.per_day if loaded.per_day.is_set else None,
     )
 
 

@@ -11,7 +11,7 @@ from understudy.api import batch_file, messages
 from understudy.api.caller import Caller, TerminalCaller
 from understudy.api.handlers import configuration, delegations, groups
 from understudy.config.loading import loader
-from understudy.engine.queueing import schedule_runs
+from understudy.engine.queueing import schedule_runs, schedule_times, system_timer
 from understudy.journal import change_notifications, delegation_folder
 from understudy.model.config.config_entries import ScheduleEntry, ScheduleRun
 from understudy.model.config.delegators import Scope
@@ -19,7 +19,6 @@ from understudy.model.config.schedules import Schedule
 from understudy.model.delegation.delegations import StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.wire import timestamp
-from understudy.policy import schedule_times
 
 
 class ScheduleCaller(TerminalCaller):
@@ -73,6 +72,16 @@ def serve(caller: Caller, params: messages.NoParams) -> messages.ScheduleServeRe
     usable = [entry.schedule for entry in loader.load(None, trusted=False).schedules.values() if entry.usable]
     root = delegation_folder.state_root()
     return messages.ScheduleServeResult(runs=schedule_runs.serve(root, usable, lambda *a: _start(caller, *a)))
+
+
+def install(caller: Caller, params: messages.ScheduleInstallParams) -> messages.ScheduleInstallResult:
+    """Let a timer of the system start what is due, or say what would be written."""
+    files, command = system_timer.planned()
+    installs = bool(command) and not params.dry_run
+    if installs:
+        system_timer.install(files, command)
+    named = {str(path): text for path, text in files.items()}
+    return messages.ScheduleInstallResult(files=named, command=command, installed=installs)
 
 
 def _start(caller: Caller, schedule: Schedule, key: str) -> tuple[str | None, str | None]:

@@ -20,7 +20,7 @@ import msgspec
 
 from understudy.engine.planning import hand_over
 from understudy.engine.planning.prompt import tokens_of
-from understudy.engine.queueing import launcher, start_conditions
+from understudy.engine.queueing import day_budgets, launcher, start_conditions
 from understudy.engine.queueing.start_conditions import Admission
 from understudy.engine.running import preparation
 from understudy.engine.running.attempts.agent_conversation import Conversation, UserMessages
@@ -123,6 +123,7 @@ class SingleAttempt:
         Errors: those of the task and of the runner, ``empty_output``, ``budget_exhausted``.
         """
         candidate = order.candidate
+        await self._run.in_thread(day_budgets.require, candidate.delegator, self._run.spec.per_day)
         if order.request is None:
             texts = self._conversation.begin_attempt(order.number, candidate)
             spec, request = self._conversation.told(texts), "\n\n".join(texts) or None
@@ -278,6 +279,9 @@ class CandidateChoice:
         too_small = why_too_small(candidate.delegator, self._overflowed)
         if too_small is not None:
             return Option(place=place, name=name, refused=too_small)
+        spent = await self._run.in_thread(day_budgets.shortage, candidate.delegator, self._run.spec.per_day)
+        if spent is not None:
+            return Option(place=place, name=name, refused=spent)
         limits = reserved.left()
         admission = await self._admission_of(candidate)
         pause = admission.pause

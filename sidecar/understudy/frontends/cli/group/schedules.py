@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +16,6 @@ from understudy.frontends.cli.output.event_lines import plural
 from understudy.frontends.cli.setup.entries import print_saved
 from understudy.frontends.cli.terminal.terminal import local_time, one_line
 from understudy.model.config.config_entries import ScheduleEntry, ScheduleRun
-
-_MINUTE = "* * * * *"
 
 
 @click.group(
@@ -203,66 +199,14 @@ def install(*, yes: bool, json_: bool) -> None:
 
     Shows what is written before it is: a user timer of systemd, an agent of launchd, or a line for crontab.
     """
-    files, command = _timer()
-    for path, text in files.items():
+    timer = call("schedules/install", dryRun=True)
+    for path, text in timer.files.items():
         click.echo(f"{path}:\n{text}", err=json_)
-    click.echo(f"Then: {shlex.join(command)}" if command else "Add this line with `crontab -e`.", err=json_)
-    if json_:
-        output.json({"files": {str(path): text for path, text in files.items()}, "command": command})
-    if not command:
-        return
-    if not yes and not click.confirm("Write this?", default=False, err=True):
+    click.echo(f"Then: {shlex.join(timer.command)}" if timer.command else "Add this line: crontab -e", err=json_)
+    if timer.command and not yes and not click.confirm("Write this?", default=False, err=True):
         raise click.Abort
-    for path, text in files.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    completed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    if completed.returncode:
-        raise click.ClickException(f"{shlex.join(command)} failed: {one_line(completed.stderr or completed.stdout)}")
-    click.echo("Installed. Schedules also start while nothing else has Understudy running.", err=True)
-
-
-def _timer() -> tuple[dict[Path, str], list[str]]:
-    """Return the files for the system's own timer, and the command that begins to use them; none for crontab."""
-    program = [sys.executable, "-P", "-m", "understudy", "schedules", "run", "--due"]
-    home = Path.home()
-    if sys.platform == "darwin":
-        place = home / "Library" / "LaunchAgents" / "dev.understudy.schedules.plist"
-        return {place: _PLIST.format(arguments="".join(f"<string>{word}</string>" for word in program))}, [
-            *("launchctl", "load", "-w", str(place))
-        ]
-    if Path("/run/systemd/system").is_dir():
-        folder = home / ".config" / "systemd" / "user"
-        service = _SERVICE.format(command=shlex.join(program))
-        return {
-            folder / "understudy-schedules.service": service,
-            folder / "understudy-schedules.timer": _TIMER,
-        }, ["systemctl", "--user", "enable", "--now", "understudy-schedules.timer"]
-    return {Path("crontab"): f"{_MINUTE} {shlex.join(program)}"}, []
-
-
-_SERVICE = """[Unit]
-Description=Start what Understudy's schedules have due
-
-[Service]
-Type=oneshot
-ExecStart={command}
-"""
-_TIMER = """[Unit]
-Description=Start what Understudy's schedules have due, every minute
-
-[Timer]
-OnCalendar=*-*-* *:*:00
-AccuracySec=10s
-
-[Install]
-WantedBy=timers.target
-"""
-_PLIST = """<?xml version="1.0" encoding="UTF-8"?>
-<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
-<plist version="1.0"><dict>
-<key>Label</key><string>dev.understudy.schedules</string>
-<key>ProgramArguments</key><array>{arguments}</array>
-<key>StartInterval</key><integer>60</integer>
-</dict></plist>
-"""
+    result = call("schedules/install") if timer.command else timer
+    if json_:
+        output.json(result)
+    elif result.installed:
+        output.say("Installed. Schedules also start while nothing else has Understudy running.")

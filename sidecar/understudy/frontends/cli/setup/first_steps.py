@@ -17,6 +17,7 @@ from understudy.frontends.cli.output.event_lines import plural
 from understudy.frontends.cli.output.output import thousands
 from understudy.frontends.cli.setup.entries import described_target, print_connection_tests
 from understudy.frontends.cli.terminal import terminal
+from understudy.model.config.delegators import DayBudget
 from understudy.model.delegation.ledger import LedgerTotals
 from understudy.model.text import path_quoting
 
@@ -176,12 +177,21 @@ def status(*, workspace: str | None, json_: bool) -> None:
     if overview.questions:
         _line("Questions", f"{plural(len(overview.questions), 'agent')} waiting for an answer (understudy inbox)")
     _line("To review", f"{plural(overview.to_review, 'result')}" if overview.to_review else "nothing")
-    _line("Today", _spent(overview.spent))
+    _line("Today", _spent(overview.spent) + _of_the_day(overview.per_day))
     _line("Understudy", f"{overview.version}, protocol {overview.protocol_version}")
 
 
 def _line(title: str, text: str) -> None:
     output.say(f"{title + ':':<15}{terminal.one_line(text)}", hanging=15)
+
+
+def _of_the_day(budget: DayBudget | None) -> str:
+    if budget is None:
+        return ""
+    usd = f"{budget.usd} US dollars" if budget.usd else ""
+    tokens = f"{thousands(budget.tokens)} tokens" if budget.tokens else ""
+    named = " and ".join(filter(None, [usd, tokens]))
+    return f" (at most {named} per day)" if named else ""
 
 
 def _spent(totals: LedgerTotals) -> str:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from understudy.engine.queueing.schedule_times import ON_TIME, due, next_time
 from understudy.model.config.schedules import Schedule
-from understudy.policy.schedule_times import ON_TIME, due, next_time
 
 ZONES = ("Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "UTC")
 """The clocks of Lord Howe Island change by half an hour."""

@@ -1,6 +1,6 @@
 """When a schedule starts its work, also after times that passed while nothing could start it.
 
-Pure: the clock is an argument. Where clocks change, a time that does not exist is the next one that does, and one that
+The clock is an argument. Where clocks change, a time that does not exist is the next one that does, and one that
 comes twice counts once, as for Debian's cron.
 """
 
