@@ -95,6 +95,7 @@ def test_the_best_result_counts_where_none_is_verified(route):
     assert route.call("delegations/file", id=done.id, path="tests/test_calc.py", side="result").text == WEAK
 
 
+@pytest.mark.heavy
 def test_it_stops_at_the_budget(route):
     writes(route, "cheap", WEAK, tokens=100)
     writes(route, "strong", BEST)
@@ -103,6 +104,7 @@ def test_it_stops_at_the_budget(route):
     assert done.verdict == "unverified"
 
 
+@pytest.mark.heavy
 def test_without_escalation_the_first_result_is_the_last(route):
     (route.config / "routes" / "ladder.toml").write_text('candidates = ["cheap", "strong"]\n')
     writes(route, "cheap", WEAK)

@@ -116,6 +116,7 @@ def test_the_user_can_have_every_agent_begin_again(two):
     assert [stat.path for stat in work(two).result.files] == ["rest.txt"]
 
 
+@pytest.mark.heavy
 def test_an_agent_that_reads_no_notes_begins_again(two):
     done = two.run("tests", "calc.py", delegator="first", fallback=["ghostwriter"])
     assert "half.txt" not in [stat.path for stat in done.result.files]
