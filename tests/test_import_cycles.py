@@ -36,6 +36,7 @@ SHARED_NAMES = {
     "other_agents": "the structures, their requests, and the commands about them",
     "openai": "what the backend supports, and how it is called",
     "review": "the requests of a review, and the interactive command",
+    "notifications": "the structures, their requests, the command that manages them, and the package that sends them",
     "schedules": "the structures, their requests, and the command that manages them",
     "session": "one client of a frontend",
     "start": "starting a delegation, and the command that asks for it",

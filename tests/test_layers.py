@@ -100,6 +100,7 @@ STARTS_PROCESSES = {
 }
 SPEAKS_HTTP = {
     "runners": "model servers",
+    "integrations/notifications/http_delivery.py": "receivers of notifications",
     "config/discovery/server_presets.py": "checks with the standard library whether a model server listens on this machine",
     "testing": "is a model server",
 }

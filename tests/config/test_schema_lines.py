@@ -21,6 +21,7 @@ from understudy.config.reference import fields
 from understudy.config.trust import records
 from understudy.files import durable
 from understudy.model.config.delegators import Delegator, Launch, ModelServer, Route, Scope
+from understudy.model.config.notifications import NotificationReceiver
 from understudy.model.config.schedules import Schedule
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import Check
@@ -42,6 +43,7 @@ def write_one_of_each_kind(editor: Editor, scope: Scope) -> None:
     editor.create(CHECK, scope)
     if scope is Scope.USER:
         editor.create(Schedule(name="nightly", cron="0 2 * * *", workspace="/w", recipe="ask", task="Why?"), scope)
+        editor.create(NotificationReceiver(name="desk", kind="desktop"), scope)
     editor.create(Delegator(name="cheap", route=Route(candidates=["agent"])), scope)
     editor.set_default("agent", None, scope)
     editor.add_to_worktrees(scope, link=["node_modules"])
@@ -79,7 +81,7 @@ def test_every_generated_file_names_the_schema_of_its_kind_wherever_the_folder_i
             tomllib.loads(path.read_text(encoding="utf-8"))
         )
         kinds.add(place[0])
-    personal = {FileKind.SCHEDULE} if scope is Scope.WORKSPACE else set()
+    personal = {FileKind.SCHEDULE, FileKind.NOTIFICATION} if scope is Scope.WORKSPACE else set()
     assert kinds == set(FileKind) - {FileKind.RECIPE} - personal
 
 

@@ -12,6 +12,7 @@ from understudy.model.config.config_entries import (
     CheckProposal,
     DelegatorEntry,
     ModelServerEntry,
+    NotificationEntry,
     Problem,
     ScheduleEntry,
     ScheduleRun,
@@ -19,6 +20,7 @@ from understudy.model.config.config_entries import (
     ToolEntry,
 )
 from understudy.model.config.delegators import Delegator, Limits, Model, ModelServer, Recipe
+from understudy.model.config.notifications import NotificationReceiver
 from understudy.model.config.schedules import Schedule
 from understudy.model.delegation.delegations import (
     Buffer,
@@ -264,6 +266,31 @@ class ScheduleServeResult(Wire, kw_only=True):
     """What this request started, or could not start."""
 
     runs: list[ScheduleRun]
+
+
+class NotificationsResult(Wire, kw_only=True):
+    """Every receiver of notifications, and the problems of the configuration."""
+
+    notifications: list[NotificationEntry]
+    problems: list[Problem]
+
+
+class NotificationCreateParams(Strict, kw_only=True):
+    """Create a receiver of notifications: one file in the user's configuration."""
+
+    receiver: NotificationReceiver
+
+
+class NotificationTestParams(Strict, kw_only=True):
+    """Send a notification to a receiver now."""
+
+    name: str
+
+
+class NotificationTestResult(Wire, kw_only=True):
+    """The receiver took the notification."""
+
+    seconds: float
 
 
 class CheckTestParams(Strict, kw_only=True):

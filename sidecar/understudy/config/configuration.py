@@ -8,7 +8,14 @@ from pathlib import Path
 import msgspec
 
 from understudy.config.findings import unknown_name, unusable
-from understudy.model.config.config_entries import CheckEntry, DelegatorEntry, ModelServerEntry, Problem, ScheduleEntry
+from understudy.model.config.config_entries import (
+    CheckEntry,
+    DelegatorEntry,
+    ModelServerEntry,
+    NotificationEntry,
+    Problem,
+    ScheduleEntry,
+)
 from understudy.model.config.delegators import (
     FIRST_EVENT_SECONDS,
     IDLE_SECONDS,
@@ -151,6 +158,7 @@ class Configuration(msgspec.Struct, frozen=True):
     model_servers: dict[str, ModelServerEntry]
     checks: dict[str, Check]
     schedules: dict[str, ScheduleEntry]
+    notifications: dict[str, NotificationEntry]
     check_entries: dict[str, CheckEntry]
     recipes: dict[str, Recipe]
     tools: dict[str, DefinedTool]

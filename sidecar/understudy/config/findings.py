@@ -34,6 +34,7 @@ _LISTED = {
     ErrorKind.UNKNOWN_RECIPE: ("recipe", "Run `understudy recipes` to list them."),
     ErrorKind.UNKNOWN_CHECK: ("check", "`understudy checks` lists the checks."),
     ErrorKind.UNKNOWN_SCHEDULE: ("schedule", "`understudy schedules` lists the schedules."),
+    ErrorKind.UNKNOWN_NOTIFICATION: ("notification", "`understudy notifications` lists the receivers."),
 }
 """The word for what has the name, and how to look up the names, for each kind of error."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import hashlib
 import os
@@ -37,6 +38,8 @@ class FileKind(enum.StrEnum):
     """``model-servers/<name>.toml``."""
     SCHEDULE = "schedule"
     """``schedules/<name>.toml``."""
+    NOTIFICATION = "notification"
+    """``notifications/<name>.toml``."""
     CHECK = "check"
     """``checks/<name>.toml``."""
     RECIPE = "recipe"
@@ -58,6 +61,7 @@ PLACES: dict[FileKind, tuple[str, str]] = {
     FileKind.MODEL_SERVER: ("model-servers", ".toml"),
     FileKind.CHECK: ("checks", ".toml"),
     FileKind.SCHEDULE: ("schedules", ".toml"),
+    FileKind.NOTIFICATION: ("notifications", ".toml"),
     FileKind.RECIPE: ("recipes", ".md"),
     FileKind.TOOL: ("tools", ".toml"),
 }
@@ -85,6 +89,15 @@ def user_folder() -> Path:
     import platformdirs
 
     return Path(platformdirs.user_config_dir("understudy", appauthor=False))
+
+
+def is_used(kind: FileKind) -> bool:
+    """Return whether the user's files may have an entry of a kind of ``PLACES``, without reading a configuration."""
+    root, (name, suffix) = user_folder(), PLACES[kind]
+    mentioned = False
+    with contextlib.suppress(OSError):
+        mentioned = name.encode() in (root / SINGLE[FileKind.CONFIG]).read_bytes()
+    return mentioned or any((root / name).glob(f"*{suffix}"))
 
 
 def layers(workspace: Path | None, *, trusted: bool) -> list[Layer]:

@@ -40,6 +40,8 @@ class ErrorKind(enum.StrEnum):
     """No check of this name is configured."""
     UNKNOWN_SCHEDULE = "unknown_schedule"
     """No schedule of this name is configured."""
+    UNKNOWN_NOTIFICATION = "unknown_notification"
+    """No receiver of notifications of this name is configured."""
     UNKNOWN_DELEGATION = "unknown_delegation"
     """No delegation has this ID."""
     UNKNOWN_GROUP = "unknown_group"

@@ -38,6 +38,7 @@ NAMES = {
     FileKind.MODEL_SERVER: "model-servers/new.toml",
     FileKind.CHECK: "checks/new.toml",
     FileKind.SCHEDULE: "schedules/new.toml",
+    FileKind.NOTIFICATION: "notifications/new.toml",
     FileKind.RECIPE: "recipes/new.md",
     FileKind.TOOL: "tools/new.toml",
 }
@@ -94,6 +95,13 @@ GOOD = {
         "cron = '0 2 * * 1-5'\nworkspace = '~/calc'\nrecipe = 'tests'\nfiles = ['a.py']\ntimezone = 'Asia/Tokyo'\n",
         "cron = '0 0 1 * *'\nworkspace = '/work'\nbatch = 'tasks.toml'\ncatch_up = 'skip'\nwindow_minutes = 30\n",
     ],
+    FileKind.NOTIFICATION: [
+        "kind = 'desktop'\nevents = ['question']\nworkspaces = ['~/calc']\n",
+        "kind = 'ntfy'\ntopic = 'a-topic'\nanswer = true\ntoken = { from_env = 'NTFY_TOKEN' }\n",
+        "kind = 'telegram'\nchat = '-12'\ntoken = { keyring = 'bot' }\n",
+        "kind = 'slack'\nsecret_url = { file = '/home/ada/slack' }\n",
+        "kind = 'webhook'\nurl = 'http://10.0.0.1/in'\nallow_private = ['10.0.0.0/8', 'home.lan']\n",
+    ],
     FileKind.RECIPE: [path.read_text(encoding="utf-8") for path in (locations.BUILTIN / "recipes").glob("*.md")],
     FileKind.TOOL: [
         tool_template("new"),
@@ -130,6 +138,9 @@ BAD = [
     (FileKind.MODEL_SERVER, "kind = 'ollama'\nbase_url = 'http://127.0.0.1'\napi_key = 'abc'\n"),
     (FileKind.SCHEDULE, "cron = '0 2 * * *'\nrecipe = 'ask'\n"),
     (FileKind.SCHEDULE, "cron = '0 2 * * *'\nworkspace = '/w'\nrecipe = 'ask'\ncatch_up = 'twice'\n"),
+    (FileKind.NOTIFICATION, "kind = 'pigeon'\n"),
+    (FileKind.NOTIFICATION, "kind = 'desktop'\nevents = ['success']\n"),
+    (FileKind.NOTIFICATION, "kind = 'slack'\nsecret_url = 'https://hooks.slack.com/x'\n"),
     (FileKind.CHECK, "argv = 'pytest'\n"),
     (FileKind.CHECK, "argv = []\n"),
     (FileKind.CHECK, "argv = ['x']\ncommand = 'x'\n"),

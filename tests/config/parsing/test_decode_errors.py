@@ -58,7 +58,7 @@ GOLDEN = [
     "config.toml:28:1: error: Unknown key `wat`. (Valid names: copy, keep_bytes, keep_days, link, setup, setup_timeout_seconds.)",
     (
         "config.toml:30:3: error: Unknown key `things`. (Valid names: checks, defaults, delegators, environment, evidence, fallback, input, "
-        "launch, limits, mcp, model_servers, per_day, programs, relay, retention, routes, schedules, worktrees.)"
+        "launch, limits, mcp, model_servers, notifications, per_day, programs, relay, retention, routes, schedules, worktrees.)"
     ),
     "config.toml:33:2: error: Unknown key `limitz`. (Did you mean `limits`?)",
 ]

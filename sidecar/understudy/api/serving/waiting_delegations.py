@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -51,10 +50,7 @@ def _serve_schedules() -> None:
     """Start what is due; without a schedule, read no configuration."""
     from understudy.config import locations
 
-    folder, mentioned = locations.user_folder(), False
-    with contextlib.suppress(OSError):
-        mentioned = b"schedules" in (folder / locations.SINGLE[locations.FileKind.CONFIG]).read_bytes()
-    if mentioned or any((folder / "schedules").glob("*.toml")):
+    if locations.is_used(locations.FileKind.SCHEDULE):
         from understudy.api import messages
         from understudy.api.handlers.setup import schedules
 

@@ -28,18 +28,31 @@ from understudy.config.parsing import config_file, file_schema, source_file
 from understudy.config.parsing.config_file import is_own, render
 from understudy.config.parsing.source_file import unusable_value
 from understudy.config.trust.records import preserving_trust, status
-from understudy.config.validation import delegator_rules, schedule_rules, server_rules, workspace_rules
+from understudy.config.validation import (
+    delegator_rules,
+    notification_rules,
+    schedule_rules,
+    server_rules,
+    workspace_rules,
+)
 from understudy.config.validation.config_sections import SECTIONS, FileContext
 from understudy.files import durable
-from understudy.model.config.config_entries import CheckEntry, DelegatorEntry, ModelServerEntry, ScheduleEntry
+from understudy.model.config.config_entries import (
+    CheckEntry,
+    DelegatorEntry,
+    ModelServerEntry,
+    NotificationEntry,
+    ScheduleEntry,
+)
 from understudy.model.config.delegators import NAME_PATTERN, Delegator, ModelServer, PermissionRule, Scope
+from understudy.model.config.notifications import NotificationReceiver
 from understudy.model.config.schedules import Schedule
 from understudy.model.errors import ErrorKind, Location, UnderstudyError, top_of
 from understudy.model.evidence.checks import Check
 
-Kind = Literal["delegator", "route", "model_server", "check", "schedule"]
-Thing = Delegator | ModelServer | Check | Schedule
-Entry = DelegatorEntry | ModelServerEntry | CheckEntry | ScheduleEntry
+Kind = Literal["delegator", "route", "model_server", "check", "schedule", "notification"]
+Thing = Delegator | ModelServer | Check | Schedule | NotificationReceiver
+Entry = DelegatorEntry | ModelServerEntry | CheckEntry | ScheduleEntry | NotificationEntry
 
 _FOLDER: dict[Kind, str] = {
     "delegator": "delegators",
@@ -47,6 +60,7 @@ _FOLDER: dict[Kind, str] = {
     "model_server": "model-servers",
     "check": "checks",
     "schedule": "schedules",
+    "notification": "notifications",
 }
 _TITLE: dict[Kind, str] = {
     "delegator": "delegator",
@@ -54,6 +68,7 @@ _TITLE: dict[Kind, str] = {
     "model_server": "model server",
     "check": "check",
     "schedule": "schedule",
+    "notification": "notification",
 }
 _UPDATE: dict[Kind, str] = {
     "delegator": "understudy delegators update",
@@ -65,6 +80,7 @@ _UNKNOWN: dict[Kind, ErrorKind] = {
     "model_server": ErrorKind.UNKNOWN_MODEL_SERVER,
     "check": ErrorKind.UNKNOWN_CHECK,
     "schedule": ErrorKind.UNKNOWN_SCHEDULE,
+    "notification": ErrorKind.UNKNOWN_NOTIFICATION,
 }
 
 
@@ -88,6 +104,8 @@ class Editor:
     def create(self, thing: Check, scope: Scope) -> CheckEntry: ...
     @overload
     def create(self, thing: Schedule, scope: Scope) -> ScheduleEntry: ...
+    @overload
+    def create(self, thing: NotificationReceiver, scope: Scope) -> NotificationEntry: ...
     def create(self, thing: Thing, scope: Scope, *, profile: str | None = None) -> Entry:
         """Write a new delegator, model server or check into ``scope``; ``profile`` is kept beside a delegator.
 
@@ -420,6 +438,8 @@ class Editor:
                 findings += workspace_rules.check_workspace_check(thing, own_checks)
         elif isinstance(thing, Schedule):
             findings = list(schedule_rules.check_schedule(thing, scope))
+        elif isinstance(thing, NotificationReceiver):
+            findings = list(notification_rules.check_receiver(thing, scope))
         elif isinstance(thing, ModelServer):
             findings = list(server_rules.check_server(thing))
             if shared:
@@ -588,6 +608,8 @@ def _kind(thing: Thing) -> Kind:
         return "check"
     if isinstance(thing, Schedule):
         return "schedule"
+    if isinstance(thing, NotificationReceiver):
+        return "notification"
     if isinstance(thing, Delegator):
         return "delegator" if thing.route is None else "route"
     return "model_server"
@@ -603,6 +625,8 @@ def _entries(configuration: Configuration, kind: Kind) -> Mapping[str, Entry]:
             return configuration.check_entries
         case "schedule":
             return configuration.schedules
+        case "notification":
+            return configuration.notifications
 
 
 def _check_name(kind: Kind, name: str) -> None:

@@ -23,7 +23,14 @@ from understudy.config.findings import Finding, KeyPath, LocatedFinding, close, 
 from understudy.config.locations import LOCAL_FOLDER, PLACES, FileKind, Layer, place_of
 from understudy.config.parsing import config_file, file_schema
 from understudy.config.parsing.config_file import REPLACEABLE, Item, Reading, is_own, revision
-from understudy.config.validation import delegator_rules, schedule_rules, server_rules, tool_rules, workspace_rules
+from understudy.config.validation import (
+    delegator_rules,
+    notification_rules,
+    schedule_rules,
+    server_rules,
+    tool_rules,
+    workspace_rules,
+)
 from understudy.config.validation.config_sections import SECTIONS, FileContext, Who
 from understudy.config.validation.delegator_rules import Surroundings
 from understudy.model.config.config_entries import (
@@ -32,6 +39,8 @@ from understudy.model.config.config_entries import (
     DelegatorEntry,
     EntryState,
     ModelServerEntry,
+    NotificationEntry,
+    NotificationState,
     Problem,
     ScheduleEntry,
     ScheduleState,
@@ -88,6 +97,7 @@ class Loader:
         self.servers: list[Item] = []
         self.checks: list[Item] = []
         self.schedules: list[Item] = []
+        self.notifications: list[Item] = []
         self.recipes: list[Item] = []
         self.tools: list[Item] = []
         self.sections: dict[str, list[Item]] = {name: [] for name in file_schema.TABLES}
@@ -96,6 +106,7 @@ class Loader:
             self.servers += reading.servers
             self.checks += reading.checks
             self.schedules += reading.schedules
+            self.notifications += reading.notifications
             self.recipes += reading.recipes
             self.tools += reading.tools
             self.problems += reading.problems
@@ -111,7 +122,7 @@ class Loader:
 
     def run(self) -> Configuration:
         """Return the configuration."""
-        for items in (self.delegators, self.servers, self.checks, self.schedules):
+        for items in (self.delegators, self.servers, self.checks, self.schedules, self.notifications):
             self._find_twice(items)
         servers = self._judge_servers()
         tools = self._judge_tools()
@@ -124,6 +135,8 @@ class Loader:
                 )
         for item in self.schedules:
             self._note(item, schedule_rules.check_schedule(item.value, item.layer.scope))
+        for item in self.notifications:
+            self._note(item, notification_rules.check_receiver(item.value, item.layer.scope))
         delegators = _winners(self.delegators, lambda item: item.value.name)
         check_items = _winners(self.checks, lambda item: item.value.name)
         checks = {name: item.value for name, item in check_items.items() if item.usable}
@@ -141,6 +154,7 @@ class Loader:
             self.servers,
             self.checks,
             self.schedules,
+            self.notifications,
             self.recipes,
             self.tools,
             *self.sections.values(),
@@ -158,11 +172,8 @@ class Loader:
             model_servers={name: _server_entry(item) for name, item in sorted(servers.items())},
             checks=checks,
             check_entries={name: _check_entry(item) for name, item in sorted(check_items.items())},
-            schedules={
-                item.value.name: _schedule_entry(item)
-                for item in sorted(self.schedules, key=lambda item: item.value.name)
-                if item.layer.scope is Scope.USER
-            },
+            schedules={item.value.name: _schedule_entry(item) for item in _of_the_user(self.schedules)},
+            notifications={item.value.name: _notification_entry(item) for item in _of_the_user(self.notifications)},
             recipes={name: item.value for name, item in recipes.items() if item.usable},
             tools={name: _defined_tool(item) for name, item in sorted(tools.items())},
             defaults=defaults,
@@ -418,6 +429,17 @@ def _check_entry(item: Item) -> CheckEntry:
 
 def _schedule_entry(item: Item) -> ScheduleEntry:
     return ScheduleEntry(schedule=item.value, **_origin(item), state=ScheduleState(problems=plain(item.problems)))
+
+
+def _notification_entry(item: Item) -> NotificationEntry:
+    return NotificationEntry(
+        receiver=item.value, **_origin(item), state=NotificationState(problems=plain(item.problems))
+    )
+
+
+def _of_the_user(items: list[Item]) -> list[Item]:
+    """Return what the user configured, by name."""
+    return sorted((item for item in items if item.layer.scope is Scope.USER), key=lambda item: item.value.name)
 
 
 def _origin(item: Item) -> dict[str, Any]:

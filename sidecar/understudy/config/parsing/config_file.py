@@ -28,24 +28,28 @@ from understudy.model.config.delegators import (
     Recipe,
     Scope,
 )
+from understudy.model.config.notifications import NotificationReceiver
 from understudy.model.config.schedules import Schedule
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.evidence.checks import Check
 
-REPLACEABLE = frozenset({"delegators", "routes", "model_servers", "schedules", "defaults"})
+REPLACEABLE = frozenset({"delegators", "routes", "model_servers", "schedules", "notifications", "defaults"})
 """Parts of ``config.toml`` whose loss must be reported, because requests name their entries."""
 _LISTS = {"delegators": "delegators", "routes": "delegators", "model_servers": "servers"} | {
-    name: name for name in ("checks", "schedules")
+    name: name for name in ("checks", "schedules", "notifications")
 }
+_ENTRIES = ("delegators", "servers", "checks", "schedules", "notifications", "recipes", "tools")
+"""The lists of a ``Reading``."""
 _OPENING = re.compile(rb"\A(?:\xef\xbb\xbf)?\+\+\+[ \t]*\r?\n")
 _CLOSING = re.compile(rb"^\+\+\+[ \t]*\r?$", re.MULTILINE)
 WorktreesTable = file_schema.TABLES["worktrees"]
-Value = Delegator | ModelServer | Check | Schedule | file_schema.DefaultsTable | msgspec.Struct
+Value = Delegator | ModelServer | Check | Schedule | NotificationReceiver | file_schema.DefaultsTable | msgspec.Struct
 _KINDS: dict[type[Value], FileKind] = {
     Delegator: FileKind.DELEGATOR,
     ModelServer: FileKind.MODEL_SERVER,
     Check: FileKind.CHECK,
     Schedule: FileKind.SCHEDULE,
+    NotificationReceiver: FileKind.NOTIFICATION,
     file_schema.DefaultsTable: FileKind.DEFAULTS,
     WorktreesTable: FileKind.WORKTREES,
 }
@@ -91,6 +95,7 @@ class Reading(msgspec.Struct):
     servers: list[Item] = msgspec.field(default_factory=list)
     checks: list[Item] = msgspec.field(default_factory=list)
     schedules: list[Item] = msgspec.field(default_factory=list)
+    notifications: list[Item] = msgspec.field(default_factory=list)
     recipes: list[Item] = msgspec.field(default_factory=list)
     tools: list[Item] = msgspec.field(default_factory=list)
     sections: list[tuple[str, Item]] = msgspec.field(default_factory=list)
@@ -102,8 +107,7 @@ class Reading(msgspec.Struct):
 
     def fresh(self) -> Reading:
         """Return a copy without the findings of later checks."""
-        entries = ("delegators", "servers", "checks", "schedules", "recipes", "tools")
-        lists = {name: [_fresh(item) for item in getattr(self, name)] for name in entries}
+        lists = {name: [_fresh(item) for item in getattr(self, name)] for name in _ENTRIES}
         return msgspec.structs.replace(
             self,
             **lists,
@@ -174,11 +178,13 @@ def _reading(into: Reading, source: Source | None, problems: list[LocatedFinding
                 into.checks += _thing(into, source, Check)
             case FileKind.SCHEDULE:
                 into.schedules += _thing(into, source, Schedule)
+            case FileKind.NOTIFICATION:
+                into.notifications += _thing(into, source, NotificationReceiver)
             case FileKind.TOOL:
                 into.tools += _thing(into, source, ToolDefinition)
     elif into.kind is FileKind.CONFIG:
         into.missing += problems
-    entries = into.delegators or into.servers or into.checks or into.schedules or into.recipes or into.tools
+    entries = any(getattr(into, name) for name in _ENTRIES)
     if into.kind in locations.PLACES and not entries and into.problems:
         if into.kind is FileKind.CHECK:
             into.missing += into.problems
@@ -233,7 +239,9 @@ def _thing(into: Reading, source: Source, structure: type[msgspec.Struct]) -> It
     thing = decode(document, structure, source, (), into.problems)
     if thing is None:
         return
-    name = cast("Delegator | RouteTable | ModelServer | Check | Schedule | ToolDefinition", thing).name
+    name = cast(
+        "Delegator | RouteTable | ModelServer | Check | Schedule | NotificationReceiver | ToolDefinition", thing
+    ).name
     if name != stem:
         at = source.where(("name",))
         hint = f"Rename the file to {name}.toml, or set the name to {stem}."

@@ -27,6 +27,7 @@ from understudy.config.parsing import file_syntax
 from understudy.config.parsing.source_file import Source, unusable_value
 from understudy.config.validation.config_sections import SECTIONS
 from understudy.model.config.delegators import AppliesTo, Delegator, ModelServer, RecipeAction, Route
+from understudy.model.config.notifications import NotificationReceiver
 from understudy.model.config.schedules import Schedule
 from understudy.model.evidence.checks import Check
 from understudy.model.wire import ready
@@ -165,6 +166,7 @@ LISTS: dict[str, type[msgspec.Struct]] = {
     "model_servers": ModelServer,
     "checks": Check,
     "schedules": Schedule,
+    "notifications": NotificationReceiver,
 }
 """Arrays of tables of ``config.toml``."""
 

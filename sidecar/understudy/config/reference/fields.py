@@ -26,6 +26,7 @@ from understudy.config.locations import FileKind
 from understudy.config.parsing import file_schema
 from understudy.config.validation.config_sections import SECTIONS, Bound
 from understudy.model.config.delegators import NAME_PATTERN, Delegator, KeyReference, Launch, Limits, ModelServer, Price
+from understudy.model.config.notifications import NotificationReceiver
 from understudy.model.config.schedules import Schedule
 from understudy.model.config.tool_definitions import FailureRule, ToolDefinition
 from understudy.model.evidence.checks import Check
@@ -46,6 +47,7 @@ _TITLES = {
     FileKind.MODEL_SERVER: "Understudy: model-servers/<name>.toml",
     FileKind.CHECK: "Understudy: checks/<name>.toml",
     FileKind.SCHEDULE: "Understudy: schedules/<name>.toml",
+    FileKind.NOTIFICATION: "Understudy: notifications/<name>.toml",
     FileKind.RECIPE: "Understudy: the front matter of recipes/<name>.md",
     FileKind.TOOL: "Understudy: tools/<name>.toml",
 }
@@ -65,6 +67,8 @@ def schema_of(kind: FileKind) -> Schema:
             return _with_own_name(maker.table(Check))
         case FileKind.SCHEDULE:
             return _with_own_name(maker.table(Schedule))
+        case FileKind.NOTIFICATION:
+            return _with_own_name(maker.table(NotificationReceiver))
         case FileKind.TOOL:
             return _with_own_name(maker.table(ToolDefinition))
         case FileKind.RECIPE:

@@ -12,7 +12,7 @@ from understudy.config.discovery import declarations
 from understudy.config.discovery.server_presets import kinds
 from understudy.config.findings import Finding, close, near
 from understudy.config.validation.delegator_rules import VARIABLE, check_name
-from understudy.model.config.delegators import NAME_PATTERN, ModelServer, Price
+from understudy.model.config.delegators import NAME_PATTERN, KeyReference, ModelServer, Price
 
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # a token as RFC 9110 defines it
 
@@ -48,22 +48,11 @@ def check_server(server: ModelServer) -> Iterator[Finding]:
             message = f"A protocol must be one of {', '.join(spoken)}."
             names = close(word, spoken) or spoken
             yield Finding(("protocols", number), message, near(word, spoken), code="not_allowed", names=names)
-    yield from _check_url(server.base_url)
+    yield from check_url(server.base_url, "base_url", instead="`api_key`")
     if server.locality == "local" and not locality.is_loopback(server.base_url):
         message = "The server is declared local, but its address is not on this machine."
         yield Finding(("locality",), message, 'Use a loopback address, or locality = "remote".')
-    key = server.api_key
-    if key is not None:
-        sources = [name for name in ("from_env", "keyring", "file") if getattr(key, name) is not None]
-        if len(sources) != 1:
-            message = f"`api_key` needs exactly one of from_env, keyring, file; this one has {len(sources)}."
-            yield Finding(("api_key",), message)
-        elif key.from_env is not None and not VARIABLE.fullmatch(key.from_env):
-            yield Finding(("api_key", "from_env"), "`from_env` must name a variable, not contain the key.")
-        elif key.keyring is not None and not re.fullmatch(NAME_PATTERN, key.keyring):
-            yield Finding(("api_key", "keyring"), "`keyring` must name a keyring entry, not contain the key.")
-        elif key.file is not None and not PurePosixPath(key.file).is_absolute():
-            yield Finding(("api_key", "file"), "`file` must be an absolute path.")
+    yield from check_key(server.api_key, "api_key")
     if server.max_concurrent is not None and not 1 <= server.max_concurrent <= MOST_CONCURRENT:
         yield Finding(("max_concurrent",), f"`max_concurrent` must be from 1 to {MOST_CONCURRENT}.")
     yield from _check_prices(server)
@@ -84,18 +73,36 @@ def _check_prices(server: ModelServer) -> Iterator[Finding]:
                 yield Finding(("prices", model, name), f"`{name}` must be a decimal of at least 0.", hint)
 
 
-def _check_url(url: str) -> Iterator[Finding]:
-    example = "For example http://127.0.0.1:11434/v1."
+def check_key(key: KeyReference | None, field: str) -> Iterator[Finding]:
+    """Find what is wrong with a reference to a secret in ``field``."""
+    if key is None:
+        return
+    sources = [name for name in ("from_env", "keyring", "file") if getattr(key, name) is not None]
+    if len(sources) != 1:
+        message = f"`{field}` needs exactly one of from_env, keyring, file; this one has {len(sources)}."
+        yield Finding((field,), message)
+    elif key.from_env is not None and not VARIABLE.fullmatch(key.from_env):
+        yield Finding((field, "from_env"), "`from_env` must name a variable, not contain the key.")
+    elif key.keyring is not None and not re.fullmatch(NAME_PATTERN, key.keyring):
+        yield Finding((field, "keyring"), "`keyring` must name a keyring entry, not contain the key.")
+    elif key.file is not None and not PurePosixPath(key.file).is_absolute():
+        yield Finding((field, "file"), "`file` must be an absolute path.")
+
+
+def check_url(url: str, field: str, *, instead: str) -> Iterator[Finding]:
+    """Find what is wrong with a URL in ``field``; ``instead`` names the fields that refer to a secret."""
+    example = "For example http://127.0.0.1:11434/v1." if field == "base_url" else "For example https://example.org/in."
     try:
         parts = urlsplit(url)
         _ = parts.port
         query = parse_qsl(parts.query)
     except ValueError:
-        yield Finding(("base_url",), "`base_url` is not a URL.", example)
+        yield Finding((field,), f"`{field}` is not a URL.", example)
         return
     if parts.scheme not in {"http", "https"} or not parts.hostname or re.search(r"[\s\x00-\x1f\x7f]", url):
-        yield Finding(("base_url",), "`base_url` is not an http or https URL.", example)
+        yield Finding((field,), f"`{field}` is not an http or https URL.", example)
     elif parts.username is not None or any(_SECRET_QUERY.search(name) for name, _ in query):
-        yield Finding(("base_url",), "`base_url` contains a key or password, which logs would show.", "Use `api_key`.")
+        message = f"`{field}` contains a key or password, which logs would show."
+        yield Finding((field,), message, f"Use {instead}.")
     elif parts.fragment:
-        yield Finding(("base_url",), "`base_url` has a fragment (after #), which is never sent.", "Remove it.")
+        yield Finding((field,), f"`{field}` has a fragment (after #), which is never sent.", "Remove it.")

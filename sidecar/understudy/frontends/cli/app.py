@@ -76,6 +76,10 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "routes": ("setup.routes:routes", "Manage routes: which delegators do what, and in which order."),
         "servers": ("setup.servers:servers", "Manage model servers and their keys: list, add, test…"),
         "checks": ("setup.checks:checks", "Manage the checks of results: list, add, test, remove."),
+        "notifications": (
+            "setup.notifications:notifications",
+            "Manage notifications: list, add, test, remove receivers.",
+        ),
         "recipes": ("setup.agents:recipes", "List the recipes: the kinds of work to delegate."),
         "instructions": ("setup.other_agents:instructions", "Tell other agents when to delegate, and how."),
         "agents": ("setup.agents:agents", "List the agents that give a delegation instructions."),

@@ -10,6 +10,7 @@ import msgspec
 
 from understudy.model.capabilities import Install, MessageTime, OptionValue
 from understudy.model.config.delegators import Delegator, ModelServer, Scope
+from understudy.model.config.notifications import NotificationReceiver
 from understudy.model.config.schedules import Schedule
 from understudy.model.errors import ErrorInfo, FailureClass, Location
 from understudy.model.evidence.checks import Check
@@ -171,6 +172,35 @@ class ScheduleEntry(Wire, kw_only=True):
     editable: bool
     location: Location | None = None
     state: ScheduleState
+
+    @property
+    def usable(self) -> bool:
+        """Return whether it has no errors."""
+        return not any(problem.severity == "error" for problem in self.state.problems)
+
+
+class NotificationState(Wire, kw_only=True):
+    """What is wrong with a receiver of notifications, and the outcome of the last notifications."""
+
+    problems: list[Problem]
+    sent: int = 0
+    """How many notifications it took."""
+    last_sent_at: str | None = None
+    failed: int = 0
+    """How many it did not get since the last one that it took."""
+    last_error: ErrorInfo | None = None
+    """Why it did not get the last of these."""
+
+
+class NotificationEntry(Wire, kw_only=True):
+    """A receiver of notifications with its location and state."""
+
+    receiver: NotificationReceiver
+    scope: Scope
+    revision: str
+    editable: bool
+    location: Location | None = None
+    state: NotificationState
 
     @property
     def usable(self) -> bool:

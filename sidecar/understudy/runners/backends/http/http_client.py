@@ -1,4 +1,4 @@
-"""Check where a request may go, and create the HTTP client for it. No other module creates HTTP clients.
+"""Check where a request to a model server may go, and create the HTTP client for it.
 
 A server (or a delegator) marked ``local`` is resolved once and dialled at the loopback address that was checked, so
 that a name service cannot redirect the request. Its client ignores proxies of the environment. No client follows
@@ -87,7 +87,7 @@ def client(where: Endpoint) -> httpx.Client:
     import httpx
 
     return httpx.Client(
-        verify=_trusted_authorities(where),
+        verify=trusted_authorities(where),
         timeout=httpx.Timeout(None, connect=CONNECT_SECONDS, pool=CONNECT_SECONDS, write=60.0),
         follow_redirects=False,
         trust_env=not where.loopback,
@@ -132,9 +132,10 @@ class Line:
 
     def extensions(self, where: Endpoint, client: httpx.Client) -> dict[str, Any]:
         """Return the extensions of a request on it."""
-        return {**where.extensions, "timeout": client.timeout.as_dict(), "trace": self._trace}
+        return {**where.extensions, "timeout": client.timeout.as_dict(), "trace": self.trace}
 
-    def _trace(self, event: str, info: Mapping[str, Any]) -> None:
+    def trace(self, event: str, info: Mapping[str, Any]) -> None:
+        """Follow the connection of a request: the extension ``trace`` of httpcore."""
         if event.endswith((".connect_tcp.started", ".connect_tcp.complete", ".start_tls.complete")):
             self._stream = info.get("return_value")
             if self._ended.is_set():
@@ -185,7 +186,7 @@ def fetch(
     return response.status_code, bytes(kept)
 
 
-def _trusted_authorities(where: Endpoint) -> ssl.SSLContext:
+def trusted_authorities(where: Endpoint) -> ssl.SSLContext:
     """Return what certificates are checked with. Reading all authorities takes 25 ms, which plain HTTP does not need.
 
     Without authorities, no certificate is accepted. A proxy may have one, but is not used for this machine.
