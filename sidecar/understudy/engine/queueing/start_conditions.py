@@ -273,16 +273,21 @@ def attempt_succeeded(state: Path, delegator: Delegator, server: ModelServer | N
 
 def attempt_failed(
     state: Path, delegator: Delegator, server: ModelServer | None, error: ErrorInfo, bounds: PauseBounds
-) -> None:
-    """Record that an attempt of this process failed, or was stopped, with ``error``."""
+) -> Pause | None:
+    """Record that an attempt of this process failed, or was stopped, with ``error``.
+
+    Return the pause if this is the first one since the delegator last worked.
+    """
+    pause = None
     kind = class_of(error.kind) if error.kind not in _NOT_ITS_FAULT else None
     me, now = identity.current(), time.time()
     with _changing(state, delegator, server) as by_kind:
         for other in by_kind.keys() - {kind}:
             by_kind[other] = circuits.released(by_kind[other], me)
         if kind is not None:
+            before = by_kind.get(kind, Circuit())
             by_kind[kind] = circuits.failed(
-                by_kind.get(kind, Circuit()),
+                before,
                 kind,
                 now=now,
                 message=" ".join(error.message.split())[:_MOST_MESSAGE],
@@ -290,6 +295,9 @@ def attempt_failed(
                 retry_at=_epoch(error.retry_at),
                 by=me,
             )
+            if before.state is CircuitState.CLOSED and by_kind[kind].state is CircuitState.OPEN:
+                pause = _pause(kind, by_kind[kind])
+    return pause
 
 
 def pauses(state: Path, delegator: Delegator, server: ModelServer | None) -> list[Pause]:

@@ -29,6 +29,7 @@ from understudy.secrets.redaction import Redactor, TextStream
 
 if TYPE_CHECKING:
     from understudy.engine.checkout_runs.checkout_worktree import CheckoutWorktree
+    from understudy.engine.running.notifier import Notifier
 
 _T = TypeVar("_T")
 LINES_A_SECOND = 30.0
@@ -57,6 +58,7 @@ class RunContext:
     """See ``tree``."""
     checkout: CheckoutWorktree | None
     """The worktree again, if the agent works in the checkout."""
+    notifier: Notifier
     began: float = field(default_factory=time.time)
     """When this run began, in seconds since 1970, which is before any agent of it."""
 
@@ -158,6 +160,10 @@ class Emitter:
             self.flush()
         elif self._timer is None:
             self._timer = loop.call_at(due - POLL_ROUNDING_SECONDS, self._flush_late, due)
+
+    def redact(self, text: str) -> str:
+        """Return ``text`` without the secrets that are known now."""
+        return self._redactor.redact(text) if self._redactor is not None else text
 
     def flush(self) -> None:
         """Write the text joined so far."""

@@ -53,8 +53,18 @@ LOOK_SECONDS = 1.0
 class PermissionRequests:
     """The questions of one run; for one event loop."""
 
-    def __init__(self, folder: Folder, emit: Callable[[events.Event], None], seconds: float = 0.0) -> None:
-        """Ask through ``emit``; wait at most ``seconds`` for each answer."""
+    def __init__(
+        self,
+        folder: Folder,
+        emit: Callable[[events.Event], None],
+        seconds: float = 0.0,
+        asked: Callable[[PermissionRequest], Callable[[], None]] = lambda _: lambda: None,
+    ) -> None:
+        """Ask through ``emit``; wait at most ``seconds`` for each answer.
+
+        ``asked`` is called with each question that waits for the user, and what it returns when it waits no more.
+        """
+        self._asked = asked
         self._folder = folder
         self._emit = emit
         self._seconds = seconds
@@ -127,8 +137,10 @@ class PermissionRequests:
 
     async def _put(self, request: PermissionRequest) -> tuple[PermissionOption, str | None]:
         self._open, self._answer = request, asyncio.get_running_loop().create_future()
+        closed: Callable[[], None] = lambda: None  # noqa: E731
         try:
             self._emit(_asked(request))
+            closed = self._asked(request)
             try:
                 async with asyncio.timeout(self._seconds):
                     answer = await asyncio.shield(self._answer)
@@ -150,6 +162,7 @@ class PermissionRequests:
             )
         finally:
             self._open = self._answer = None
+            closed()
         if answer.by == DEADLINE and self._unanswered == "stop" and request.kind != "question":
             raise UnderstudyError(
                 ErrorKind.PERMISSION_DENIED,

@@ -304,9 +304,11 @@ class CandidateChoice:
                 await run.in_thread(start_conditions.attempt_succeeded, run.state, delegator, server)
             else:
                 bounds = run.spec.pauses
-                await run.in_thread(
+                pause = await run.in_thread(
                     start_conditions.attempt_failed, run.state, delegator, server, failure.info(), bounds
                 )
+                if pause is not None:
+                    run.notifier.paused(run.writer.delegation, delegator.name, pause)
 
     async def _admission_of(self, candidate: SpecCandidate) -> Admission:
         """Let an attempt begin, which may be the probe of a candidate that was paused, unless a pause is against it."""

@@ -15,6 +15,7 @@ from understudy.engine.running.attempts.agent_conversation import UserMessages
 from understudy.engine.running.attempts.run_attempts import SNAPSHOT_SECONDS, AgentLinks, Attempts
 from understudy.engine.running.lifecycle.campaign import Campaign
 from understudy.engine.running.lifecycle.results import Judging, ResultCollection
+from understudy.engine.running.notifier import Notifier
 from understudy.engine.running.outside_watch import OutsideWatch
 from understudy.engine.running.preparation import Preparation, proxy_secrets
 from understudy.engine.running.run_context import Emitter, RunContext, WorkerThreads
@@ -80,19 +81,23 @@ class DelegationRun:
         self._before = reader.load(folder) if only_check else None
         """The delegation as it had ended, if only its checks run again."""
         worktree, checkout = _worktree_of(folder, spec)
+        root = delegation_folder.state_root()
         self._run = run = RunContext(
             folder=folder,
             spec=spec,
-            state=delegation_folder.state_root(),
+            state=root,
             writer=held.writer,
             emit=held.emit,
             tell=held.tell,
             threads=WorkerThreads(),
             worktree=worktree,
             checkout=checkout,
+            notifier=Notifier(folder, root, held.emit.redact),
         )
         self._failure: UnderstudyError | None = None
-        self._permissions = PermissionRequests(folder, held.emit)
+        self._permissions = PermissionRequests(
+            folder, held.emit, asked=lambda request: run.notifier.asked(run.writer.delegation, request)
+        )
         self._messages = UserMessages(held.emit, held.writer.delegation.messages)
         self._relay = _relay_of(run, self._permissions)
         self._stops = StopRequests(
@@ -226,6 +231,9 @@ class DelegationRun:
         )
         launcher.leave(run.state, run.folder.id)
         self._release()
+        is_new = self._before is None or self._before.verdict != end.verdict
+        if is_new and run.spec.relay_parent is None:  # what agents delegate themselves concerns them
+            run.notifier.ended(run.writer.delegation)
 
     def _decided(self, *, changed: bool) -> RunEnd:
         """Return how the delegation ends."""

@@ -56,6 +56,7 @@ def main(argv: list[str]) -> int:
         launcher.serve_moments(root, _inherited(argv[1]))
         return 0
     from understudy.engine.queueing.start_conditions import Slot
+    from understudy.engine.running import notifier
 
     slot = None
     for option in argv[2:]:
@@ -74,6 +75,7 @@ def main(argv: list[str]) -> int:
         if slot is not None:
             slot.close()
         launcher.start_waiting(root)
+        notifier.finish(root)
     _tidy(root)
     return 0
 
