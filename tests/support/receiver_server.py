@@ -48,6 +48,9 @@ class ReceiverServer:
             self.updates.append({"update_id": number, "callback_query": pressed})
             self.changed.notify_all()
 
+    def updates_from(self, first: int) -> list[Any]:
+        return [update for update in self.updates if update["update_id"] >= first]
+
     def publish(self, topic: str, text: str) -> None:
         """Publish a message at ntfy, as its action buttons do."""
         with self.changed:
@@ -97,10 +100,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         first = asked.get("offset", 0)
         with self.place.changed:
             self.place.changed.wait_for(
-                lambda: self.place.is_closing or any(one["update_id"] >= first for one in self.place.updates),
+                lambda: self.place.is_closing or self.place.updates_from(first),
                 min(asked["timeout"], SECONDS),
             )
-            return [one for one in self.place.updates if one["update_id"] >= first]
+            return self.place.updates_from(first)
 
     def _line(self, value: Any) -> None:
         self.wfile.write(json.dumps(value).encode() + b"\n")

@@ -1,8 +1,8 @@
 """Answers to questions from notifications: each button has a code that counts once.
 
 ``<state>/notifications/codes/<SHA-256 of the code>`` says which option of which question a code chooses, while the
-question is open. The process that removes the file may use it, so that a code counts once, also where several processes get it: Telegram
-gives all answers to a bot to one listener, which may be the worker of another delegation.
+question is open. Only the process that removes the file uses it, so that a code counts once: Telegram gives all answers
+to a bot to one listener, which may be the worker of another delegation.
 """
 
 from __future__ import annotations
@@ -49,6 +49,27 @@ class Code(msgspec.Struct, frozen=True):
     option: str
     until: str
     """The deadline of the question."""
+
+
+class _Chat(msgspec.Struct):
+    id: int
+
+
+class _Sent(msgspec.Struct):
+    chat: _Chat
+
+
+class _Pressed(msgspec.Struct):
+    id: str
+    data: str = ""
+    message: _Sent | None = None
+
+
+class _Update(msgspec.Struct):
+    """What Telegram reports: https://core.telegram.org/bots/api#update."""
+
+    update_id: int
+    callback_query: _Pressed | None = None
 
 
 def issue(root: Path, code: Code) -> str:
@@ -104,7 +125,7 @@ def listen(root: Path, receiver: NotificationReceiver, topic: str, line: Line, l
                 line.pause(LOCK_SECONDS)
             failures = 0
         except UnderstudyError as error:
-            if line.is_ended or error.kind in {ErrorKind.TIMED_OUT, ErrorKind.STREAM_TRUNCATED}:
+            if line.is_ended or error.kind is ErrorKind.TIMED_OUT:
                 continue
             failures += 1
             log(f"cannot hear answers from {receiver.name}: {error.message}")
@@ -142,17 +163,20 @@ def _poll_bot(root: Path, receiver: NotificationReceiver, line: Line, log: Log) 
         updates = receivers.call_telegram(
             receiver, "getUpdates", asked, seconds=POLL_SECONDS + receivers.TRY_SECONDS, line=line
         )
-        for update in updates if isinstance(updates, list) else []:
-            pressed = update.get("callback_query") or {}
-            chat = pressed.get("message", {}).get("chat", {}).get("id")
-            if pressed and str(chat) == receiver.chat:
-                outcome = use(root, receiver.name, str(pressed.get("data", "")))
+        try:
+            decoded = msgspec.convert(updates, ready(list[_Update]))
+        except msgspec.ValidationError as error:
+            raise UnderstudyError(ErrorKind.MALFORMED_OUTPUT, f"The answer is not Telegram's: {error}.") from None
+        for update in decoded:
+            pressed = update.callback_query
+            if pressed is not None and pressed.message is not None and str(pressed.message.chat.id) == receiver.chat:
+                outcome = use(root, receiver.name, pressed.data)
                 log(outcome)
                 with contextlib.suppress(UnderstudyError):
                     words = "Answered." if outcome.startswith("answered") else "This question is no longer open."
-                    confirmed = {"callback_query_id": pressed.get("id"), "text": words}
+                    confirmed = {"callback_query_id": pressed.id, "text": words}
                     receivers.call_telegram(receiver, "answerCallbackQuery", confirmed)
-            durable.replace(place, str(int(update["update_id"]) + 1).encode())
+            durable.replace(place, str(update.update_id + 1).encode())
     return True
 
 

@@ -153,7 +153,7 @@ def opened(
         if timed_out.is_set() or isinstance(error, (httpx.ReadTimeout, httpx.WriteTimeout)):
             raise UnderstudyError(ErrorKind.TIMED_OUT, f"{target.host} did not answer within {seconds:g} s.") from None
         if isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout)):
-            raise UnderstudyError(ErrorKind.CONNECTION_FAILED, f"{target.host} cannot be reached.") from None
+            raise UnderstudyError(ErrorKind.CONNECTION_FAILED, f"{target.host} cannot be reached: {error}.") from None
         raise UnderstudyError(
             ErrorKind.STREAM_TRUNCATED, f"The connection to {target.host} broke ({type(error).__name__})."
         ) from None

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+
 import pytest
 from receiver_server import serving
 
 from understudy.engine.running import notified_answers
 from understudy.engine.running.notified_answers import Code
 from understudy.journal import delegation_folder
+from understudy.model.config.delegators import KeyReference
+from understudy.model.config.notifications import NotificationReceiver
 from understudy.model.delegation import events
+from understudy.runners.backends.http.http_client import Line
 
 QUESTION = [{"call": "ask_human", "arguments": {"question": "Which database?", "choices": ["sqlite", "dbm"]}}]
 CODES = [{"call": "ask_human", "arguments": {"question": name, "choices": ["yes"]}} for name in ("First?", "Second?")]
@@ -127,3 +133,39 @@ def test_a_code_counts_once_for_its_receiver_and_its_question(project, relayed):
     project.finish(identifier)
     assert answers(project, identifier) == [("choice1", "notification phone")]
     assert open_codes() == []
+
+
+@pytest.mark.parametrize("update", [{"update_id": "x"}, {"update_id": 1, "callback_query": 7}, "nothing"])
+def test_a_bot_that_talks_nonsense_is_given_up(monkeypatch, server, update):
+    server.updates.append(update)
+    monkeypatch.setattr(server, "updates_from", lambda _: server.updates)
+    receiver = NotificationReceiver(
+        name="phone", kind="telegram", url=server.url, allow_private=["127.0.0.1"], chat="7",
+        token=KeyReference(from_env="BOT"),
+    )  # fmt: skip
+    assert heard(monkeypatch, receiver) == ["cannot hear answers from phone: The answer is not Telegram's"] * 3
+
+
+def test_a_server_that_ends_each_connection_is_given_up(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def hang_up():
+            for _ in range(3):
+                listening.accept()[0].close()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        receiver = NotificationReceiver(name="phone", kind="ntfy", url=url, allow_private=["127.0.0.1"], topic="x")
+        assert heard(monkeypatch, receiver) == ["cannot hear answers from phone: The connection to 127.0.0.1 broke"] * 3
+        thread.join()
+
+
+def heard(monkeypatch, receiver):
+    """Listen until it is given up, and return the beginnings of what is logged."""
+    monkeypatch.setattr(notified_answers, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(notified_answers, "MOST_FAILURES", 3)
+    logged = []
+    notified_answers.listen(delegation_folder.state_root(), receiver, "back", Line(), logged.append)
+    assert "bot-token" not in str(logged)
+    return [text.partition(" (")[0] if "broke" in text else ":".join(text.split(":")[:2]) for text in logged]
