@@ -116,6 +116,8 @@ export const ERROR_KINDS = [
   "unknown_check",
   /** No schedule of this name is configured. */
   "unknown_schedule",
+  /** No receiver of notifications of this name is configured. */
+  "unknown_notification",
   /** No delegation has this ID. */
   "unknown_delegation",
   /** No group has this ID. */
@@ -1750,6 +1752,75 @@ export interface ScheduleInstallResult {
   /** What begins to use the files; empty where the user does that. */
   command: string[];
   installed: boolean;
+}
+
+/** Every receiver of notifications, and the problems of the configuration. */
+export interface NotificationsResult {
+  notifications: NotificationEntry[];
+  problems: Problem[];
+}
+
+/** A receiver of notifications with its location and state. */
+export interface NotificationEntry {
+  receiver: NotificationReceiver;
+  scope: Scope;
+  revision: string;
+  editable: boolean;
+  location?: Location;
+  state: NotificationState;
+}
+
+/** A receiver of notifications: the desktop, a webhook, ntfy, Slack or Telegram. */
+export interface NotificationReceiver {
+  /** Its name in lists, and the name of its file. */
+  name: string;
+  /** The desktop of this machine, a URL that gets JSON, or one of the services. */
+  kind: "desktop" | "webhook" | "ntfy" | "slack" | "telegram";
+  /** Where a webhook gets its JSON; for ntfy and Telegram another server than `https://ntfy.sh` and `https://api.telegram.org`. */
+  url?: string | null;
+  /** Where the URL of a webhook that must be kept secret is stored; Slack's always is. */
+  secretUrl?: KeyReference | null;
+  /** The topic at ntfy. */
+  topic?: string | null;
+  /** The chat at Telegram: its number. */
+  chat?: string | null;
+  /** Where the token of Telegram's bot is stored, or the one with which a webhook or ntfy is called. */
+  token?: KeyReference | null;
+  /** The events that it gets; absent: all. */
+  events?: ("question" | "verdict" | "failure" | "pause" | "budget")[];
+  /** The folders whose delegations it gets: absolute paths, or paths that begin with `~/`; absent: all. */
+  workspaces?: string[];
+  /** Hosts, addresses or networks (`192.168.1.0/24`) that may be connected to; without an entry, only public addresses are. */
+  allowPrivate?: string[];
+  /** Whether a question can be answered from it: with the buttons of ntfy and Telegram. */
+  answer?: boolean;
+}
+
+/** What is wrong with a receiver of notifications, and the outcome of the last notifications. */
+export interface NotificationState {
+  problems: Problem[];
+  /** How many notifications it took. */
+  sent?: number;
+  lastSentAt?: string;
+  /** How many it did not get since the last one that it took. */
+  failed?: number;
+  /** Why it did not get the last of these. */
+  lastError?: ErrorInfo;
+}
+
+/** Create a receiver of notifications: one file in the user's configuration. */
+export interface NotificationCreateParams {
+  receiver: NotificationReceiver;
+}
+
+/** Send a notification to a receiver now. */
+export interface NotificationTestParams {
+  name: string;
+}
+
+/** The receiver took the notification. */
+export interface NotificationTestResult {
+  seconds: number;
 }
 
 /** A text recipe to run in this process: one request to a model server, without a delegation. */
@@ -3749,6 +3820,14 @@ export interface Requests {
   "understudy/schedules/serve": { params: NoParams; result: ScheduleServeResult };
   /** Let a timer of the system start what is due, or say what would be written. */
   "understudy/schedules/install": { params: ScheduleInstallParams; result: ScheduleInstallResult };
+  /** List the receivers of notifications with the outcome of the last notifications. */
+  "understudy/notifications/list": { params: NoParams; result: NotificationsResult };
+  /** Create a receiver of notifications; nothing is sent to it yet. */
+  "understudy/notifications/create": { params: NotificationCreateParams; result: NotificationEntry };
+  /** Remove a receiver of notifications. */
+  "understudy/notifications/delete": { params: DeleteParams; result: EmptyResult };
+  /** Send a notification to a receiver now, whatever its events and workspaces are; raise why it was not taken. */
+  "understudy/notifications/test": { params: NotificationTestParams; result: NotificationTestResult };
   /** Return exactly what `text/run` would send; refused if the delegator runs an agent CLI. */
   "understudy/text/preview": { params: TextParams; result: PreviewResult };
   /** Send a text recipe to a model server from this process and return the answer; nothing else is started. */
