@@ -157,13 +157,7 @@ export class DelegationNotifications implements Disposable {
       const key = `${id} ${request.requestId} ${request.attempt}`;
       if (this.#asked.has(key)) return;
       this.#asked.set(key, { delegation, request });
-      void this.#askPermission(delegation, request).catch((error: unknown) => {
-        this.#showError(error);
-        // The agent did not get the answer, for example because the sidecar ended: the user is asked again.
-        this.#asked.delete(key);
-        const now = this.#deps.store.delegation(id);
-        if (now) this.#update(now);
-      });
+      void this.#askPermission(delegation, request, key).catch((error: unknown) => this.#showError(error));
     }
   }
 
@@ -265,7 +259,7 @@ export class DelegationNotifications implements Disposable {
   }
 
   /** Show a question as a message. It has no “always” buttons: messages are answered too quickly for those. */
-  async #askPermission(delegation: Delegation, request: PermissionRequest): Promise<void> {
+  async #askPermission(delegation: Delegation, request: PermissionRequest, key: string): Promise<void> {
     const { host } = this.#deps;
     if (!this.#notifies("question")) return;
     const question = questionText(request);
@@ -291,7 +285,15 @@ export class DelegationNotifications implements Disposable {
     if (option !== undefined) {
       const now = this.#deps.store.delegation(delegation.id);
       const same = now?.waitingFor?.requestId === request.requestId;
-      await this.answer(same ? now : { ...delegation, waitingFor: request }, option);
+      try {
+        await this.answer(same ? now : { ...delegation, waitingFor: request }, option);
+      } catch (error) {
+        this.#showError(error);
+        // The agent did not get the answer, for example because the sidecar ended: the user is asked again.
+        this.#asked.delete(key);
+        const later = this.#deps.store.delegation(delegation.id);
+        if (later) this.#update(later);
+      }
     } else if (answer === show) {
       await host.commands.run("understudy.delegations.open", delegation.id);
     }
@@ -350,7 +352,8 @@ export class DelegationNotifications implements Disposable {
   #showError(error: unknown): void {
     const { message, hint } = toErrorInfo(error);
     this.#deps.host.output.error(message);
-    void this.#deps.host.windows.message("error", hint ? `${message} ${hint}` : message);
+    // In a window that ends, no message can be shown, and the log has it.
+    this.#deps.host.windows.message("error", hint ? `${message} ${hint}` : message).catch(() => {});
   }
 }
 

@@ -906,6 +906,21 @@ describe("notifications", () => {
     told.dispose();
   });
 
+  it("do not ask again in a window that ends", async () => {
+    const asked = waiting("a");
+    const { host, store, made } = runs([asked]);
+    let shown = 0;
+    host.windows.message = () => {
+      shown += 1;
+      return Promise.reject(new Error("Canceled"));
+    };
+    const told = made();
+    store.tell({ delegationList: true });
+    await settled();
+    expect(shown).toBe(2); // the question, and the error
+    told.dispose();
+  });
+
   it("report that a question was already answered", async () => {
     const { host, peer, made } = runs([waiting("a")]);
     peer.answer("understudy/delegations/answer", () => {
