@@ -638,6 +638,10 @@ export interface LedgerTotals {
   medianSeconds: number;
   /** Nine of ten attempts took at most this long. */
   p90Seconds: number;
+  /** Attempts after which another delegator took over. */
+  handovers?: number;
+  /** The sum of the costs, also those of attempts that failed, for each verified result; absent if there is no such result, or no cost is known. */
+  verifiedUsd?: string;
   /** What the same tokens would cost at the prices of the request. */
   comparedUsd?: string;
 }
@@ -3021,6 +3025,8 @@ export interface LedgerEntry {
   recipe: string;
   /** LSP language ID of the first file; empty when there is none or it is not known. */
   language?: string;
+  /** Bytes of the files of the work when it was requested; absent without files and in entries of earlier versions. */
+  size?: number;
   workspace: string;
   /** The file that it was asked to write, for recipes that write one. */
   target?: string;

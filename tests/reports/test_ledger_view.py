@@ -138,6 +138,7 @@ def test_totals_tell_known_from_estimated_and_unknown_costs() -> None:
         seconds=36.0,
         median_seconds=2.0,
         p90_seconds=30.0,
+        verified_usd="0.075",
         compared_usd="31.92",
     )
     assert view(Wanted(until="2020-01-01"), limit=1).totals.attempts == 0
@@ -171,3 +172,24 @@ def test_what_is_not_a_price_is_refused(text: str) -> None:
 def test_a_cursor_from_elsewhere_is_refused(cursor: str) -> None:
     with pytest.raises(UnderstudyError, match="is not a cursor"):
         view(Wanted(), limit=1, cursor=cursor)
+
+
+def test_hand_overs_count_for_who_was_replaced_and_costs_for_each_verified_result() -> None:
+    write(
+        [
+            entry(1, attempt=1, delegator="cheap", failure="overloaded", verdict=None, cost_usd="0.02"),
+            entry(1, attempt=2, delegator="dear", verdict=None, cost_usd="0.10"),
+            entry(1, attempt=3, delegator="dear", cost_usd="0.18"),
+            entry(2, delegator="dear", cost_usd="0.30"),
+            entry(3, delegator="dear", verdict="unverified", cost_usd="0.02"),
+            entry(4, delegator="other", cost_usd=None),
+        ]
+    )
+    totals, groups = ledger_view.figures(Wanted(), by="delegator")
+    found = {group.key: group.totals for group in groups}
+    assert (totals.handovers, totals.verified_usd) == (1, "0.206667")
+    assert (found["cheap"].handovers, found["cheap"].verified_usd) == (1, None)
+    assert (found["dear"].handovers, found["dear"].verified_usd) == (0, "0.3")
+    assert found["other"].verified_usd is None, "no cost is known"
+    alone, _ = ledger_view.figures(Wanted(fields={"delegator": "cheap"}))
+    assert alone.handovers == 1, "also if who took over is not selected"

@@ -130,7 +130,7 @@ def numbered(since: str = "") -> Iterator[tuple[tuple[str, int], LedgerEntry]]:
     for path in months():
         if path.stem >= since[:7]:
             for number, line in enumerate(_lines(path)):
-                entry = _decoded(line)
+                entry = decoded(line)
                 if entry is not None and entry.at >= since:
                     yield (path.stem, number), entry
 
@@ -148,7 +148,7 @@ def newest_failures(since: datetime) -> dict[str, LedgerEntry]:
                 file.seek(max(0, os.fstat(descriptor).st_size - _CHUNK))
                 lines = file.read().split(b"\n")
             for line in reversed(lines):
-                entry = _decoded(line) if line else None
+                entry = decoded(line) if line else None
                 if entry is not None and entry.at < timestamp(since):
                     break
                 if entry is not None:
@@ -199,7 +199,7 @@ def _recorded(delegation: Delegation) -> set[int]:
     for path in months():
         if path.stem >= delegation.started_at[:7]:
             for line in _lines(path):
-                if quoted_id in line and (entry := _decoded(line)) is not None and entry.id == delegation.id:
+                if quoted_id in line and (entry := decoded(line)) is not None and entry.id == delegation.id:
                     attempts.add(entry.attempt)
     return attempts
 
@@ -215,7 +215,8 @@ def _lines(path: Path) -> Iterator[bytes]:
                 yield from (line for line in complete if len(line) <= LONGEST_LINE)
 
 
-def _decoded(line: bytes) -> LedgerEntry | None:
+def decoded(line: bytes) -> LedgerEntry | None:
+    """Return the entry of a line; None if it cannot be read."""
     try:
         return _decoder().decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
@@ -242,6 +243,7 @@ def _entry(delegation: Delegation, spec: Spec, attempt: Attempt) -> LedgerEntry:
         asked_by=spec.asked_by,
         recipe=delegation.recipe,
         language=language_of(path_quoting.readable(subject[0])) if subject else "",
+        size=spec.size,
         workspace=delegation.workspace,
         target=spec.target,
         delegator=attempt.delegator,

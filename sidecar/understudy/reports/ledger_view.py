@@ -5,17 +5,21 @@ from __future__ import annotations
 import collections
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+import sqlite3
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 
 from understudy.journal import delegation_folder, ledger, reader
-from understudy.model.delegation.delegations import Usage, no_usage
+from understudy.model.delegation.delegations import Usage
 from understudy.model.delegation.ledger import GroupBy, LedgerEntry, LedgerGroup, LedgerLine, LedgerTotals
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.verdicts import Verdict
 from understudy.model.wire import timestamp
-from understudy.policy.budget import Rates, amount
+from understudy.policy.budget import Rates
+from understudy.reports import attempt_cache
+from understudy.reports.attempt_cache import NANO
 
 _HIGHEST_PRICE = 1_000_000
 _POSITION = re.compile(r"(\d{4}-\d{2}):(\d{1,12})")
@@ -41,6 +45,13 @@ class Wanted:
             return False
         return all(getattr(entry, name) == value for name, value in self.fields.items())
 
+    def condition(self) -> tuple[str, list[str]]:
+        """Return the same as a condition on rows of ``attempt_cache``, and the values of its parameters."""
+        parts = [("at >= ?", self.since), ("at < ?", self.until), ("session = ?", self.session)]
+        parts += [(f"{name} = ?", value) for name, value in self.fields.items()]
+        chosen = [(text, value) for text, value in parts if value is not None]
+        return " AND ".join(text for text, _ in chosen), [value for _, value in chosen]
+
 
 @dataclass(frozen=True)
 class View:
@@ -62,24 +73,28 @@ def view(
     """
     before = None if cursor is None else _position(cursor)
     page: collections.deque[tuple[tuple[str, int], LedgerEntry]] = collections.deque(maxlen=limit + 1)
-    everything = _Sums(prices)
-    groups: dict[str, _Sums] = {}
     for position, entry in ledger.numbered(selection.since):
-        if not selection.has(entry):
-            continue
-        everything.add(entry)
-        if by is not None:
-            groups.setdefault(_KEYS[by](entry), _Sums(prices)).add(entry)
-        if before is None or position < before:
+        if selection.has(entry) and (before is None or position < before):
             page.append((position, entry))
     further = len(page) > limit
     shown = list(page)[-limit:]
+    totals, groups = figures(selection, by=by, prices=prices)
     return View(
         lines=[_line(entry) for _, entry in reversed(shown)],
         cursor="{}:{}".format(*shown[0][0]) if further else None,
-        totals=everything.totals(),
-        groups=[LedgerGroup(key=key, totals=sums.totals()) for key, sums in _ordered(groups, by)],
+        totals=totals,
+        groups=groups,
     )
+
+
+def figures(
+    selection: Wanted, *, by: GroupBy | None = None, prices: Rates | None = None
+) -> tuple[LedgerTotals, list[LedgerGroup]]:
+    """Return the totals of the selected attempts, and of the groups that ``view`` returns."""
+    key = None if by is None else _EXPRESSIONS.get(by, f"coalesce({by}, '')")
+    everything, groups = attempt_cache.query(lambda connection: _sums(connection, selection, key))
+    totals = {key: sums.totals(prices) for key, sums in groups.items()} if by is not None else {}
+    return everything.totals(prices), [LedgerGroup(key=key, totals=found) for key, found in _ordered(totals, by)]
 
 
 def first_start(selection: Wanted) -> str:
@@ -122,76 +137,84 @@ def price(text: str) -> Decimal:
     return amount
 
 
+_EXPRESSIONS: Mapping[GroupBy, str] = {"day": "substr(at, 1, 10)", "month": "substr(at, 1, 7)"}
+"""What attempts are grouped by that is not a column."""
+_USAGE = Usage.__struct_fields__
+_SUMS = f"""
+    SELECT {{key}}, coalesce(failure, verdict, 'continued'), count(*), count(cost), sum(cost), sum(cost_estimated),
+        sum(cost_computed), sum(EXISTS (SELECT 1 FROM attempt AS next WHERE next.attempt > 1 AND next.id = attempt.id
+            AND next.attempt = attempt.attempt + 1 AND next.delegator <> attempt.delegator)),
+        {", ".join(f"sum({name})" for name in _USAGE)}
+    FROM attempt WHERE {{where}} GROUP BY 1, 2
+"""  # noqa: S608 - values are parameters
+"""An attempt before the last one has no verdict, and may have ended without an error."""
+_SECONDS = "SELECT {key}, seconds FROM attempt WHERE {where}"
+_DELEGATIONS = "SELECT {key}, count(DISTINCT id) FROM attempt WHERE {where} GROUP BY 1"
+
+
+@dataclass
 class _Sums:
-    """Adds up attempts."""
+    """What the selected attempts, or those of a group, add up to."""
 
-    def __init__(self, prices: Rates | None) -> None:
-        self._prices = prices
-        self._delegations: set[str] = set()
-        self._outcomes: collections.Counter[str] = collections.Counter()
-        self._usage = dict.fromkeys(Usage.__struct_fields__, 0)
-        self._seconds: list[float] = []
-        self._estimated = self._computed = self._unknown = 0
-        self._compared = Decimal(0)
-        self.cost = Decimal(0)
+    counts: list[int] = field(default_factory=lambda: [0] * (6 + len(_USAGE)))
+    """As ``_SUMS`` has them, from the number of attempts on."""
+    outcomes: collections.Counter[str] = field(default_factory=collections.Counter)
+    seconds: list[float] = field(default_factory=list)
+    delegations: int = 0
 
-    @property
-    def tokens(self) -> int:
-        return self._usage["input_tokens"] + self._usage["output_tokens"]
-
-    def add(self, entry: LedgerEntry) -> None:
-        self._delegations.add(entry.id)
-        # An attempt before the last one has no verdict, and may have ended without an error.
-        self._outcomes[entry.failure or entry.verdict or "continued"] += 1
-        for name in self._usage:
-            self._usage[name] += getattr(entry.usage, name)
-        self._seconds.append(entry.seconds)
-        cost = amount(entry.cost_usd)
-        if cost is None:
-            self._unknown += 1
-        else:
-            self.cost += cost
-            self._estimated += entry.cost_estimated or entry.cost_source == "estimated"
-            self._computed += entry.cost_source in {"configured", "table"}
-        if self._prices is not None:
-            self._compared += self._prices.cost(entry.usage)
-
-    def totals(self) -> LedgerTotals:
-        ordered = sorted(self._seconds)
+    def totals(self, prices: Rates | None) -> LedgerTotals:
+        attempts, known, cost, estimated, computed, handovers, *used = self.counts
+        usage, usd = Usage(**dict(zip(_USAGE, used, strict=True))), cost * NANO
+        verified = self.outcomes[Verdict.VERIFIED]
+        ordered = sorted(self.seconds)
         return LedgerTotals(
-            attempts=len(ordered),
-            delegations=len(self._delegations),
-            outcomes=dict(self._outcomes.most_common()),
-            usage=Usage(**self._usage) if ordered else no_usage(),
-            cost_usd=_printed(self.cost),
-            costs_estimated=self._estimated,
-            costs_computed=self._computed,
-            costs_unknown=self._unknown,
+            attempts=attempts,
+            delegations=self.delegations,
+            outcomes=dict(self.outcomes.most_common()),
+            usage=usage,
+            cost_usd=_printed(usd),
+            costs_estimated=estimated,
+            costs_computed=computed,
+            costs_unknown=attempts - known,
             seconds=round(sum(ordered), 3),
             median_seconds=_percentile(ordered, 0.5),
             p90_seconds=_percentile(ordered, 0.9),
-            compared_usd=None if self._prices is None else _printed(self._compared),
+            handovers=handovers,
+            verified_usd=_printed(usd / verified) if verified and known else None,
+            compared_usd=None if prices is None else _printed(prices.cost(usage)),
         )
 
 
-_KEYS: Mapping[GroupBy, Callable[[LedgerEntry], str]] = {
-    "day": lambda entry: entry.at[:10],
-    "month": lambda entry: entry.at[:7],
-    "delegator": lambda entry: entry.delegator,
-    "tool": lambda entry: entry.tool or "",
-    "model_server": lambda entry: entry.model_server or "",
-    "model": lambda entry: entry.model,
-    "recipe": lambda entry: entry.recipe,
-    "language": lambda entry: entry.language,
-    "workspace": lambda entry: entry.workspace,
-    "requester": lambda entry: entry.asked_by.agent or entry.asked_by.client or entry.asked_by.frontend,
-}
+def _sums(connection: sqlite3.Connection, selection: Wanted, key: str | None) -> tuple[_Sums, dict[str, _Sums]]:
+    """Return the sums of all selected attempts, and of those for each value of an expression of SQL."""
+    where, values = selection.condition()
+    everything, groups = _Sums(), collections.defaultdict[str, _Sums](_Sums)
+
+    def rows(statement: str, key: str = key or "''") -> sqlite3.Cursor:
+        return connection.execute(statement.format(key=key, where=where), values)
+
+    for value, outcome, *counts in rows(_SUMS):
+        for sums in (everything, groups[value]):
+            sums.counts = [before + (count or 0) for before, count in zip(sums.counts, counts, strict=True)]
+            sums.outcomes[outcome] += counts[0]
+    for value, seconds in rows(_SECONDS):
+        groups[value].seconds.append(seconds)
+    for value, count in rows(_DELEGATIONS):
+        groups[value].delegations = count
+    everything.seconds = [seconds for sums in groups.values() for seconds in sums.seconds]
+    everything.delegations = sum(count for _, count in rows(_DELEGATIONS, "''"))
+    return everything, groups
 
 
-def _ordered(groups: Mapping[str, _Sums], by: GroupBy | None) -> Iterable[tuple[str, _Sums]]:
-    if by in {"day", "month"}:
+def _ordered(groups: Mapping[str, LedgerTotals], by: GroupBy | None) -> list[tuple[str, LedgerTotals]]:
+    if by in _EXPRESSIONS:
         return sorted(groups.items())
-    return sorted(groups.items(), key=lambda item: (-item[1].cost, -item[1].tokens, item[0]))
+
+    def place(item: tuple[str, LedgerTotals]) -> tuple[Decimal, int, str]:
+        key, totals = item
+        return -Decimal(totals.cost_usd), -(totals.usage.input_tokens + totals.usage.output_tokens), key
+
+    return sorted(groups.items(), key=place)
 
 
 def _line(entry: LedgerEntry) -> LedgerLine:

@@ -173,6 +173,7 @@ def plan(
         agent = agent_files.agents_of(workspace, trusted=status.trusted).require(params.agent)
         recipe = agent_use.instructed(recipe, agent, workspace)
     files = [repository.inside(workspace, uri) for uri in params.files or []]
+    work = work_of(recipe.name, workspace, files, params.labels)
     chosen = choose_candidate(
         configuration,
         recipe,
@@ -181,7 +182,7 @@ def plan(
         workspace,
         named_by=follow_up or NAMED,
         with_fallback=params.fallback is None,
-        work=work_of(recipe.name, sizes_of(workspace, files), params.labels) if configuration.routes else None,
+        work=work if configuration.routes else None,
     )
     delegator, server, supported, explain = chosen.delegator, chosen.model_server, chosen.supported, chosen.explain
     _refuse_other_files(files, delegator.name, supported)
@@ -294,6 +295,7 @@ def plan(
         explain=explain,
         files=[],
         context=[],
+        size=work.size if files else None,
         checks=start_options.checks_to_run(configuration.checks, recipe, params),
         fallback_checks=start_options.fallback_checks(configuration.checks, recipe, params),
         slots=configuration.limits.slots or default_slots(),

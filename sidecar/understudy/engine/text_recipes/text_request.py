@@ -90,6 +90,8 @@ class PreparedRequest(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits
     prompt: prompts.Prompt
     target: str | None
+    size: int | None
+    """Bytes of its files; None without files."""
     notes: list[str]
     """Warnings for the user: files that are not sent, limits without effect."""
     pauses: PauseBounds
@@ -248,6 +250,7 @@ def _prepared(
         limits=held,
         prompt=prompt,
         target=request.target,
+        size=_work(recipe, corpus).size if corpus.files else None,
         notes=[f"{file.path} is not sent: {file.withheld}." for file in prompt.files if file.withheld],
         pauses=configuration.fallback,
         per_day=configuration.per_day,
@@ -507,6 +510,7 @@ class _Attempt:
                 asked_by=self._asked_by,
                 recipe=prepared.recipe.name,
                 language=language_of(subject) if subject else "",
+                size=prepared.size,
                 workspace=str(prepared.workspace),
                 target=prepared.target,
                 delegator=delegator.name,

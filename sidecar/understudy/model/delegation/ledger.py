@@ -30,6 +30,8 @@ class LedgerEntry(Wire, kw_only=True):
     recipe: str
     language: str = ""
     """LSP language ID of the first file; empty when there is none or it is not known."""
+    size: int | None = None
+    """Bytes of the files of the work when it was requested; absent without files and in entries of earlier versions."""
     workspace: str
     target: str | None = None
     """The file that it was asked to write, for recipes that write one."""
@@ -82,6 +84,11 @@ class LedgerTotals(Wire, kw_only=True):
     median_seconds: float
     p90_seconds: float
     """Nine of ten attempts took at most this long."""
+    handovers: int = 0
+    """Attempts after which another delegator took over."""
+    verified_usd: str | None = None
+    """The sum of the costs, also those of attempts that failed, for each verified result; absent if there is no such
+    result, or no cost is known."""
     compared_usd: str | None = None
     """What the same tokens would cost at the prices of the request."""
 

@@ -126,6 +126,8 @@ class Spec(Wire, kw_only=True):
     """The files to work on: paths inside the workspace, POSIX, C-quoted when not UTF-8; so are the next two."""
     context: list[str]
     target: str | None = None
+    size: int | None = None
+    """Bytes of ``files`` on disk when they were requested; None without files."""
     checks: list[Check]
     fallback_checks: list[Check] = msgspec.field(default_factory=list)
     """The checks to run if there are neither ``checks`` nor a check of the recipe's own for the result."""
