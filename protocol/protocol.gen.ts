@@ -1214,7 +1214,7 @@ export interface Route {
   maxBytes?: number | null;
   /** Only if the work has one of these labels (`--label`). */
   labels?: string[] | null;
-  /** Delegators by their names, or what selects some; each is considered once, in its first place. */
+  /** Delegators by their names, or what selects some; each is considered once, in the first place whose conditions hold. */
   candidates: (string | RouteCandidate)[];
   /** `cheapest`: by the prices of their models; `fastest`: by how long their attempts of the recipe took; `best`: by how many of these ended as verified, less where there were few. Those of which that is not known come last. */
   order?: "listed" | "cheapest" | "fastest" | "best";
@@ -2965,6 +2965,82 @@ export interface RestoreResult {
   path: string;
 }
 
+/** Select runs, and the route that gets the proposed order. `since` is a date or time as in `ledger/read`; default: 90 days ago. */
+export interface SuggestRoutesParams {
+  /** Default: every recipe that has runs. */
+  recipe?: string | null;
+  /** A route for `recipe` only; default: `suggested-` and the name of the recipe. One that exists keeps its candidates with their conditions, in another order. */
+  route?: string | null;
+  since?: string | null;
+  /** Let a delegator on other machines follow one on this machine, which then takes over from it. */
+  remote?: boolean;
+  workspace?: string | null;
+  /** Only runs in this workspace. */
+  onlyWorkspace?: boolean;
+}
+
+/** A suggestion for each recipe. */
+export interface SuggestRoutesResult {
+  suggestions: RouteSuggestion[];
+}
+
+/** The order of the delegators of one recipe that follows from the ledger, with the evidence. */
+export interface RouteSuggestion {
+  recipe: string;
+  /** First the group of all runs, which the order is from; then those for each language and size. */
+  groups: RouteGroup[];
+  /** For `delegators/create`, or `delegators/update` if there is a `revision`; absent without evidence. */
+  route?: Delegator;
+  /** Of the route that it replaces. */
+  revision?: string;
+  /** What saving it changes in the user's file, as a unified diff; empty if nothing, or if the route was written by hand: `delegators/update` then says where. */
+  diff?: string;
+}
+
+/** The candidates for one kind of work. */
+export interface RouteGroup {
+  /** LSP language ID of the first file; empty in the first group, for all languages. */
+  language?: string;
+  /** Absent in the first group, for all sizes, and where the size is not known. */
+  size?: "small" | "medium" | "large";
+  /** Those in the proposed order, then those that are left out. */
+  candidates: RouteEvidence[];
+}
+
+/** How the runs of one delegator ended: all its attempts of one delegation are one run. */
+export interface RouteEvidence {
+  delegator: string;
+  /** Those that say something about it: not what was cancelled, or failed because of this machine. */
+  runs: number;
+  /** Runs with a verified result; for recipes that answer in text, those that answered. */
+  succeeded: number;
+  /** The share of runs that succeed, from 0 to 1: the Wilson interval. */
+  share: Interval;
+  /** Hunks of its results that you accepted; of delegations that are still on disk, as is the next one. */
+  accepted: number;
+  /** Hunks of its results that you accepted or rejected. */
+  decided: number;
+  /** Sum of the known costs, a decimal number as text; absent if none is known. */
+  costUsd?: string;
+  /** Runs with an unknown cost. */
+  costsUnknown?: number;
+  /** `costUsd` for each run that succeeded. */
+  successUsd?: string;
+  medianSeconds: number;
+  /** Of the median: the runs at the ends of the Wilson interval of one half. */
+  seconds: Interval;
+  /** Why it has this place, in one line. */
+  reason?: string;
+  /** Why it is left out. */
+  skippedBecause?: string;
+}
+
+/** A value lies between these with a probability of 95 %. */
+export interface Interval {
+  low: number;
+  high: number;
+}
+
 /** Select attempts and group them; `limit` is at most 1000, default 100. `since` and `until` (exclusive) are dates or times in RFC 3339; a date is its beginning in UTC. */
 export interface LedgerParams {
   since?: string | null;
@@ -3080,6 +3156,24 @@ export interface OrchestratorUsage {
   delegatedUsd?: string;
   /** The day of that price. */
   priceDate?: string;
+}
+
+/** Select attempts and group them; `since` and `until` are those of `ledger/read`. */
+export interface MetricsParams {
+  since?: string | null;
+  until?: string | null;
+  workspace?: string | null;
+  delegator?: string | null;
+  model?: string | null;
+  recipe?: string | null;
+  by?: "day" | "month" | "delegator" | "tool" | "model_server" | "model" | "recipe" | "language" | "workspace" | "requester" | null;
+}
+
+/** Totals of the selected attempts, and of each group. */
+export interface MetricsResult {
+  totals: LedgerTotals;
+  /** Empty without `by`. */
+  groups: LedgerGroup[];
 }
 
 /** List the places for instructions. */
@@ -3924,8 +4018,12 @@ export interface Requests {
   "understudy/worktrees/remove": { params: IdParams; result: RescueResult };
   /** Restore a removed worktree at its path. */
   "understudy/worktrees/restore": { params: RestoreParams; result: RestoreResult };
+  /** Suggest the order of the delegators of each recipe, from how their recorded runs ended; nothing is changed. */
+  "understudy/routes/suggest": { params: SuggestRoutesParams; result: SuggestRoutesResult };
   /** List what was delegated, newest first, with totals of tokens, costs and outcomes. */
   "understudy/ledger/read": { params: LedgerParams; result: LedgerResult };
+  /** Return figures of what was delegated: outcomes, times, hand-overs, tokens and costs, also of each group. */
+  "understudy/metrics/read": { params: MetricsParams; result: MetricsResult };
   /** List where other agents can be told when and how to delegate, and the text. */
   "understudy/instructions/list": { params: InstructionsParams; result: InstructionsResult };
   /** Install or remove these instructions, in files of other agents or of a workspace. */

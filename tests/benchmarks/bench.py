@@ -38,9 +38,13 @@ os.environ.update(
 for name in ("home", "config/delegators", "run"):
     (SCRATCH / name).mkdir(parents=True, mode=0o700)
 
-from understudy.api import method_table  # noqa: E402 - the environment first
+import msgspec  # noqa: E402 - the environment first
+
+from understudy.api import method_table  # noqa: E402
 from understudy.api.caller import TerminalCaller  # noqa: E402
 from understudy.journal import change_notifications, delegation_folder, reader  # noqa: E402
+from understudy.model.delegation.delegations import AskedBy, Usage  # noqa: E402
+from understudy.model.delegation.ledger import LedgerEntry  # noqa: E402
 
 sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
 import bench_ask  # noqa: E402 - beside this file
@@ -464,6 +468,43 @@ def bench_cli() -> None:
     )
 
 
+def bench_metrics() -> None:
+    """Figures of 100,000 attempts by delegator, from the cache, and with all lines to be read first."""
+    usage = Usage(**dict.fromkeys(Usage.__struct_fields__, 1234))
+    folder = SCRATCH / "state" / "ledger"
+    folder.mkdir(parents=True, exist_ok=True)
+    for month in range(1, 11):
+        lines = [
+            LedgerEntry(
+                at=f"2020-{month:02}-{1 + number % 28:02}T08:00:00.000Z",
+                id=f"2020{month:02}01-080000-{number:05}",
+                attempt=1,
+                asked_by=AskedBy(frontend="cli", depth=0, pid=4100, cwd="/home/ada/greeting"),
+                recipe=("tests", "fix", "docs")[number % 3],
+                language="python",
+                size=number,
+                workspace="/home/ada/greeting",
+                delegator=f"delegator-{number % 7}",
+                tool="claude",
+                model="large",
+                usage=usage,
+                cost_usd="0.0123",
+                cost_source="reported",
+                seconds=float(number % 600),
+                verdict=("verified", "unverified")[number % 2],
+            )
+            for number in range(10_000)
+        ]
+        (folder / f"2020-{month:02}.jsonl").write_bytes(b"\n".join(map(msgspec.json.encode, lines)) + b"\n")
+    spent = []
+    for _ in range(6):
+        began = time.perf_counter()
+        call("metrics/read", until="2021-01-01", by="delegator")
+        spent.append(time.perf_counter() - began)
+    row("metrics", "100,000 attempts by delegator, median of 5", statistics.median(spent[1:]), 1.0, "s")
+    row("metrics", "the same without a cache", spent[0], 10.0, "s")
+
+
 def talkers() -> None:
     """Write the delegators that talk."""
     delegator("clock", sys.executable, str(HERE / "streaming_agent.py"), "300", "0.02")
@@ -502,6 +543,7 @@ def main() -> int:
         "streams": lambda: (talkers(), bench_lsp.streams(row, lambda name: start(top, name)))[-1],
         "editor": lambda: (talkers(), bench_lsp.flood(row, lambda name: start(top, name)))[-1],
         "idle": lambda: bench_lsp.idle(row),
+        "metrics": bench_metrics,
     }
     for name, bench in benches.items():
         if not wanted or name in wanted:

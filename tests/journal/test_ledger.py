@@ -37,7 +37,7 @@ def lines() -> list[tuple[str, int]]:
 
 
 def test_an_attempt_is_recorded_at_the_end_with_all_its_facts(make) -> None:
-    folder, lock = make(files=["src/app.py"])
+    folder, lock = make(files=["src/app.py"], size=1234)
     used = msgspec.structs.asdict(no_usage()) | {"output_tokens": 7}
     with Writer(folder, lock) as writer:
         writer.append(started(tool="claude"), attempt=1)
@@ -47,6 +47,7 @@ def test_an_attempt_is_recorded_at_the_end_with_all_its_facts(make) -> None:
         writer.append(end(), attempt=1)
     (entry,) = ledger.read()
     assert (entry.id, entry.attempt, entry.recipe, entry.language) == (folder.id, 1, "tests", "python")
+    assert entry.size == 1234
     assert (entry.delegator, entry.tool, entry.model, entry.workspace) == ("quick", "claude", "m", "/somewhere/project")
     assert (entry.usage.output_tokens, entry.cost_usd, entry.cost_source) == (7, "0.25", "reported")
     assert (entry.verdict, entry.failure, entry.asked_by.frontend) == ("answered", None, "cli")

@@ -50,6 +50,8 @@ def test_conditions_of_a_route_and_of_a_candidate() -> None:
     }
     both = Route(candidates=[RouteCandidate(delegator="qwen", labels=["big"]), "qwen"])
     assert taken(both) == ["qwen"], "a later candidate allows what an earlier one does not"
+    swapped = Route(candidates=[RouteCandidate(delegator="qwen", languages=["go"]), "deep", "qwen"])
+    assert taken(swapped) == ["deep", "qwen"], "its place is that of the candidate that allows it"
     assert refused(Route(candidates=["qwen"], languages=["python"]), Work(recipe="ask", languages=frozenset())) != {}
     assert taken(Route(candidates=["qwen"], languages=["python"]), work=Work(recipe="ask")) == ["qwen"], "not known yet"
 

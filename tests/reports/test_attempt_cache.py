@@ -42,7 +42,9 @@ def cached() -> list[tuple[str, int | None]]:
 
 
 def recorded() -> list[tuple[str, int | None]]:
-    return sorted((entry.id, attempt_cache._cost(entry)) for entry in ledger.read())
+    return sorted(
+        (entry.id, attempt_cache._row(entry)[attempt_cache._COLUMNS.index("cost")]) for entry in ledger.read()
+    )
 
 
 @pytest.fixture

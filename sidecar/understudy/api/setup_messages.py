@@ -11,6 +11,7 @@ from understudy.model.config.config_entries import AgentEntry, ImportSource, Key
 from understudy.model.config.delegators import DayBudget
 from understudy.model.config.other_agents import InstructionChange, InstructionTarget, McpClient, McpClientChange
 from understudy.model.delegation.ledger import GroupBy, LedgerGroup, LedgerLine, LedgerShare, LedgerTotals
+from understudy.model.delegation.route_evidence import RouteSuggestion
 from understudy.model.errors import Location
 from understudy.model.states import State
 from understudy.model.wire import Strict, Wire
@@ -236,6 +237,51 @@ class LedgerResult(Wire, kw_only=True):
     cursor: str | None = None
     share: LedgerShare | None = None
     """Only with ``share``."""
+
+
+class MetricsParams(Strict, kw_only=True):
+    """Select attempts and group them; ``since`` and ``until`` are those of ``ledger/read``."""
+
+    since: str | None = None
+    until: str | None = None
+    workspace: str | None = None
+    delegator: str | None = None
+    model: str | None = None
+    recipe: str | None = None
+    by: GroupBy | None = None
+
+
+class MetricsResult(Wire, kw_only=True):
+    """Totals of the selected attempts, and of each group."""
+
+    totals: LedgerTotals
+    groups: list[LedgerGroup]
+    """Empty without ``by``."""
+
+
+class SuggestRoutesParams(Strict, kw_only=True):
+    """Select runs, and the route that gets the proposed order.
+
+    ``since`` is a date or time as in ``ledger/read``; default: 90 days ago.
+    """
+
+    recipe: str | None = None
+    """Default: every recipe that has runs."""
+    route: str | None = None
+    """A route for ``recipe`` only; default: ``suggested-`` and the name of the recipe. One that exists keeps its
+    candidates with their conditions, in another order."""
+    since: str | None = None
+    remote: bool = False
+    """Let a delegator on other machines follow one on this machine, which then takes over from it."""
+    workspace: str | None = None
+    only_workspace: bool = False
+    """Only runs in this workspace."""
+
+
+class SuggestRoutesResult(Wire, kw_only=True):
+    """A suggestion for each recipe."""
+
+    suggestions: list[RouteSuggestion]
 
 
 class InstructionsParams(Strict, kw_only=True):

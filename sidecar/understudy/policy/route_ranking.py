@@ -80,11 +80,10 @@ def ranked(route: Route, work: Work, facts_of_all: Sequence[Facts]) -> list[Rank
         entry = RouteCandidate(delegator=candidate) if isinstance(candidate, str) else candidate
         refused = against or why_not(entry, work)
         for facts in facts_of_all:
-            # A later mention may allow what an earlier one does not.
-            if _selects(entry, facts) and places.get(facts.name, refused) == refused:
+            if selects(entry, facts) and (facts.name not in places or (refused is None and places[facts.name])):
+                # A later mention may allow what an earlier one does not, and then counts in its stead.
+                places.pop(facts.name, None)
                 places[facts.name] = refused
-            elif _selects(entry, facts) and refused is None:
-                places[facts.name] = None
     listed = {name: number for number, name in enumerate(places)}
     allowed = [facts for facts in facts_of_all if facts.name in places and places[facts.name] is None]
     allowed.sort(key=lambda facts: listed[facts.name])
@@ -92,14 +91,20 @@ def ranked(route: Route, work: Work, facts_of_all: Sequence[Facts]) -> list[Rank
     return [*in_order, *(Ranked(name, "", refused) for name, refused in places.items() if refused is not None)]
 
 
-def least_share(successes: int, runs: int) -> float:
-    """Return the lower end of the Wilson interval of a share: small where there were few runs."""
+def share_interval(successes: float, runs: int) -> tuple[float, float]:
+    """Return the Wilson interval of a share, with a confidence of 95 %: wide where there were few runs."""
     if runs == 0:
-        return 0.0
+        return 0.0, 1.0
     share = successes / runs
     middle = share + _Z**2 / (2 * runs)
     margin: float = _Z * (share * (1 - share) / runs + _Z**2 / (4 * runs**2)) ** 0.5
-    return max(0.0, (middle - margin) / (1 + _Z**2 / runs))
+    whole = 1 + _Z**2 / runs
+    return max(0.0, (middle - margin) / whole), min(1.0, (middle + margin) / whole)
+
+
+def least_share(successes: int, runs: int) -> float:
+    """Return the lower end of the interval of a share."""
+    return share_interval(successes, runs)[0]
 
 
 def _ordered(route: Route, allowed: list[Facts]) -> Iterable[tuple[Facts, str]]:
@@ -127,7 +132,8 @@ def _price_of(facts: Facts) -> str:
     return "it costs nothing" if facts.usd == 0 else f"about {facts.usd:.2f} US dollars for a million tokens"
 
 
-def _selects(candidate: RouteCandidate, facts: Facts) -> bool:
+def selects(candidate: RouteCandidate, facts: Facts) -> bool:
+    """Return whether a candidate of a route means this delegator."""
     if candidate.delegator is not None:
         return candidate.delegator == facts.name
     conditions = (

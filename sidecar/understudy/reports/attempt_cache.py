@@ -26,6 +26,7 @@ NAME = "attempts.sqlite"
 NANO = Decimal("1e-9")
 """The unit of ``cost``, in US dollars: SQLite adds integers without loss."""
 
+_NANOS = 10**9
 _T = TypeVar("_T")
 _VERSION = 1
 """The ``user_version`` of the schema; change it with ``_COLUMNS``."""
@@ -34,33 +35,11 @@ _MOST_USD = 10**5
 """An attempt that cost more is a mistake of its agent, and one whose cost is not known."""
 _MOST = 10**12
 """A larger number of tokens is a mistake, too; SQLite adds up to nine million of these."""
-_COLUMNS: dict[str, Callable[[LedgerEntry], str | int | float | None]] = {
-    "at": lambda entry: entry.at,
-    "id": lambda entry: entry.id,
-    "attempt": lambda entry: min(entry.attempt, _MOST),
-    "session": lambda entry: entry.asked_by.session,
-    "requester": lambda entry: entry.asked_by.agent or entry.asked_by.client or entry.asked_by.frontend,
-    "recipe": lambda entry: entry.recipe,
-    "language": lambda entry: entry.language,
-    "size": lambda entry: None if entry.size is None else min(entry.size, _MOST),
-    "workspace": lambda entry: entry.workspace,
-    "delegator": lambda entry: entry.delegator,
-    "tool": lambda entry: entry.tool,
-    "model_server": lambda entry: entry.model_server,
-    "model": lambda entry: entry.model,
-    "verdict": lambda entry: entry.verdict,
-    "failure": lambda entry: entry.failure,
-    "seconds": lambda entry: entry.seconds,
-    "cost": lambda entry: _cost(entry),  # noqa: PLW0108 - it is defined below
-    "cost_estimated": lambda entry: (
-        _cost(entry) is not None and (entry.cost_estimated or entry.cost_source == "estimated")
-    ),
-    "cost_computed": lambda entry: entry.cost_source in {"configured", "table"} and _cost(entry) is not None,
-    **{
-        name: lambda entry, name=name: min(getattr(entry.usage, name), _MOST)  # type: ignore[misc]
-        for name in Usage.__struct_fields__
-    },
-}
+_COLUMNS = (
+    *("at", "id", "attempt", "session", "requester", "recipe", "language", "size", "workspace", "delegator", "tool"),
+    *("model_server", "model", "verdict", "failure", "seconds", "cost", "cost_estimated", "cost_computed"),
+    *Usage.__struct_fields__,
+)
 _SCHEMA = f"""
 CREATE TABLE file (name TEXT PRIMARY KEY, inode INTEGER, changed INTEGER, size INTEGER, done INTEGER, sum INTEGER);
 CREATE TABLE attempt (file TEXT, {", ".join(_COLUMNS)});
@@ -145,8 +124,7 @@ def _update(connection: sqlite3.Connection, path: Path, status: tuple[int, int, 
             _forget(connection, path.name)
             file.seek(0)
             lines = _Lines(file)
-        rows = ((path.name, *(value(entry) for value in _COLUMNS.values())) for entry in lines.entries())
-        connection.executemany(_INSERT, rows)
+        connection.executemany(_INSERT, ((path.name, *_row(entry)) for entry in lines.entries()))
     connection.execute("REPLACE INTO file VALUES (?, ?, ?, ?, ?, ?)", (path.name, *status, lines.done, lines.sum))
 
 
@@ -177,7 +155,29 @@ class _Lines:
             is_part = not part.endswith(b"\n")
 
 
-def _cost(entry: LedgerEntry) -> int | None:
-    """Return the cost in billionths of a US dollar; None if it is not known."""
-    usd = amount(entry.cost_usd)
-    return None if usd is None or usd > _MOST_USD else round(usd / NANO)
+def _row(entry: LedgerEntry) -> tuple[str | int | float | None, ...]:
+    """Return the values of ``_COLUMNS``."""
+    by, usage, usd = entry.asked_by, entry.usage, amount(entry.cost_usd)
+    is_known = usd is not None and usd <= _MOST_USD
+    return (
+        entry.at,
+        entry.id,
+        min(entry.attempt, _MOST),
+        by.session,
+        by.agent or by.client or by.frontend,
+        entry.recipe,
+        entry.language,
+        None if entry.size is None else min(entry.size, _MOST),
+        entry.workspace,
+        entry.delegator,
+        entry.tool,
+        entry.model_server,
+        entry.model,
+        entry.verdict,
+        entry.failure,
+        entry.seconds,
+        round(usd * _NANOS) if usd is not None and is_known else None,
+        is_known and (entry.cost_estimated or entry.cost_source == "estimated"),
+        is_known and entry.cost_source in {"configured", "table"},
+        *(min(getattr(usage, name), _MOST) for name in Usage.__struct_fields__),
+    )

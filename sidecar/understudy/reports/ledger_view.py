@@ -172,7 +172,7 @@ class _Sums:
             delegations=self.delegations,
             outcomes=dict(self.outcomes.most_common()),
             usage=usage,
-            cost_usd=_printed(usd),
+            cost_usd=printed(usd),
             costs_estimated=estimated,
             costs_computed=computed,
             costs_unknown=attempts - known,
@@ -180,8 +180,8 @@ class _Sums:
             median_seconds=_percentile(ordered, 0.5),
             p90_seconds=_percentile(ordered, 0.9),
             handovers=handovers,
-            verified_usd=_printed(usd / verified) if verified and known else None,
-            compared_usd=None if prices is None else _printed(prices.cost(usage)),
+            verified_usd=printed(usd / verified) if verified and known else None,
+            compared_usd=None if prices is None else printed(prices.cost(usage)),
         )
 
 
@@ -241,5 +241,6 @@ def _percentile(ordered: list[float], share: float) -> float:
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else 0.0
 
 
-def _printed(amount: Decimal) -> str:
+def printed(amount: Decimal) -> str:
+    """Return an amount of money with at most six decimals."""
     return format(round(amount, 6).normalize(), "f")

@@ -199,7 +199,7 @@ def test_an_unknown_command_suggests_similar_ones() -> None:
         (("dashboard",), "understudy monitor`"),
         (("install",), "understudy instructions install`"),
         (("install-skill",), "understudy instructions install`"),
-        (("metrics",), "understudy ledger`"),
+        (("stats",), "understudy metrics`"),
     ],
 )
 def test_an_unknown_command_names_what_it_may_mean(

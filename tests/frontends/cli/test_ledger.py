@@ -56,7 +56,7 @@ def test_a_delegation_appears_with_its_outcome_and_in_every_export(worked: Path)
     assert run("ledger", "--until", "2020-01-01") == ""
     (line,) = run("ledger", "--export", "jsonl").splitlines()
     entry = json.loads(line)
-    assert (entry["delegator"], entry["verdict"]) == ("echo", "answered")
+    assert (entry["delegator"], entry["verdict"], entry["size"]) == ("echo", "answered", 6)
     assert (entry["askedBy"]["agent"], entry["askedBy"]["session"]) == ("claude", "s-1")
     (cells,) = csv.DictReader(io.StringIO(run("ledger", "--export", "csv", "--since", "1h")))
     assert (cells["id"], cells["agent"], cells["workspace"]) == (entry["id"], "claude", str(worked))
@@ -142,3 +142,63 @@ def test_what_cannot_be_meant_is_refused(arguments: list[str], own_home: Path):
     _ = own_home
     with pytest.raises((UnderstudyError, click.UsageError)):
         run("ledger", *arguments)
+
+
+@pytest.fixture
+def attempts(own_home: Path) -> None:
+    _ = own_home
+    for number, changes in enumerate(
+        (
+            {"delegator": "cheap", "failure": "rate_limited", "id": "20261125-161847-aaaa0", "seconds": 3.0},
+            {
+                "delegator": "=dear",
+                "verdict": "verified",
+                "id": "20261125-161847-aaaa0",
+                "attempt": 2,
+                "cost_usd": "0.30",
+            },
+            {"delegator": "cheap", "verdict": "verified", "cost_usd": "0.01", "model": "m"},
+            {"delegator": "cheap", "verdict": "answered", "recipe": "ask", "cost_usd": "0.01", "seconds": 60.0},
+        )
+    ):
+        facts = {
+            "at": f"2026-11-25T16:0{number}:00.000Z",
+            "id": f"20261125-161847-aaaa{number}",
+            "attempt": 1,
+            "asked_by": AskedBy(frontend="cli", depth=0),
+            "recipe": "tests",
+            "workspace": "/",
+            "model": "",
+            "usage": no_usage(),
+            "cost_source": "reported",
+            "seconds": 10.0,
+        }
+        ledger.append(LedgerEntry(**facts | changes))
+
+
+@pytest.mark.usefixtures("attempts")
+def test_metrics_have_success_times_hand_overs_failures_and_costs(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    header, dear, cheap, everything = run("metrics").splitlines()
+    assert header.split()[:6] == ["DELEGATOR", "RUNS", "SUCCESS", "P50", "P90", "HANDED"]
+    assert dear.split() == ["=dear", "1", "1", "(100", "%)", "0:10", "0:10", "0", "-", "-", "0.3", "0.3", "-"]
+    assert cheap.split()[:8] == ["cheap", "3", "2", "(67", "%)", "0:10", "1:00", "1"]
+    assert cheap.split()[-3:] == ["1", "rate", "limited"]
+    assert everything.split()[:3] == ["all", "4", "3"]
+    assert [line.split()[:2] for line in run("metrics", "--recipe", "ask", "--by", "day").splitlines()[1:]] == [
+        ["2026-11-25", "1"]
+    ]
+    assert run("metrics", "--since", "2027-01-01") == ""
+    told = json.loads(run("metrics", "--agent", "cheap", "--json"))
+    assert told["totals"]["outcomes"] == {"rate_limited": 1, "verified": 1, "answered": 1}
+    assert (told["totals"]["handovers"], told["totals"]["verifiedUsd"]) == (1, "0.02")
+    with pytest.raises(click.UsageError):
+        run("metrics", "--csv", "--json")
+    assert "For each verified result: 0.16 US dollars." in run("ledger").splitlines()
+
+
+@pytest.mark.usefixtures("attempts")
+def test_metrics_as_a_table_for_spreadsheets():
+    first, second = csv.DictReader(io.StringIO(run("metrics", "--csv")))
+    assert (first["delegator"], first["runs"], first["verifiedUsd"]) == ("'=dear", "1", "0.3")
+    assert (second["succeeded"], second["p90Seconds"], second["failures"]) == ("2", "60.0", "rate_limited:1")

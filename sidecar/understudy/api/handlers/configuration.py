@@ -21,7 +21,7 @@ from understudy.config.findings import unknown_name
 from understudy.config.loading import loader
 from understudy.config.trust import records as trust_records
 from understudy.config.validation import usable
-from understudy.engine.planning import delegator_choice
+from understudy.engine.planning import delegator_choice, route_order
 from understudy.engine.queueing import start_conditions
 from understudy.git import repository
 from understudy.journal import change_notifications, delegation_folder, ledger, reader
@@ -283,6 +283,28 @@ def set_default(caller: Caller, params: messages.DefaultParams) -> messages.Defa
     defaults = load(caller, params.workspace).defaults
     applies = defaults.recipes.get(params.recipe) if params.recipe is not None else defaults.delegator
     return messages.DefaultResult(delegator=applies)
+
+
+def suggest_routes(caller: Caller, params: setup.SuggestRoutesParams) -> setup.SuggestRoutesResult:
+    """Suggest the order of the delegators of each recipe, from how their recorded runs ended; nothing is changed."""
+    from understudy.engine.planning import route_advice
+    from understudy.reports import ledger_view
+
+    if params.route is not None and params.recipe is None:
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS, "A route gets the order of one recipe.", hint="Name it: `recipe`."
+        )
+    top = _workspace(caller, params.workspace)
+    edits = editor(caller, params.workspace)
+    wanted = route_advice.Wanted(
+        since=ledger_view.moment(params.since or (datetime.now(UTC) - route_order.REMEMBERED).isoformat()),
+        recipe=params.recipe,
+        route=params.route,
+        workspace=str(top) if params.only_workspace else None,
+        remote=params.remote,
+    )
+    adviser = route_advice.Adviser(edits, load(caller, params.workspace), loader.load(None, trusted=False), wanted)
+    return setup.SuggestRoutesResult(suggestions=adviser.suggestions())
 
 
 def model_servers(caller: Caller, params: messages.WorkspaceParams) -> messages.ModelServersResult:

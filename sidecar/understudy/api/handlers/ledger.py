@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from understudy.api.caller import Caller
 from understudy.api.handlers.delegations import page_limit
-from understudy.api.setup_messages import LedgerParams, LedgerResult
+from understudy.api.setup_messages import LedgerParams, LedgerResult, MetricsParams, MetricsResult
 from understudy.git import repository
 from understudy.journal import change_notifications, delegation_folder, ledger, reader
 from understudy.journal.writing import dead_workers
@@ -23,15 +23,8 @@ _FIELDS = ("delegator", "tool", "model_server", "model", "recipe", "verdict")
 def read(caller: Caller, params: LedgerParams) -> LedgerResult:
     """List what was delegated, newest first, with totals of tokens, costs and outcomes."""
     limit = page_limit(params.limit)
-    fields = {name: value for name in _FIELDS if (value := getattr(params, name)) is not None}
-    if params.workspace is not None:
-        fields["workspace"] = str(repository.workspace_of([], params.workspace, None))
-    selection = Wanted(
-        since="" if params.since is None else ledger_view.moment(params.since),
-        until=None if params.until is None else ledger_view.moment(params.until),
-        fields=fields,
-        session=params.session,
-    )
+    selection = _selection(params, params.session)
+    fields = selection.fields
     if params.share and fields.keys() - {"workspace"}:
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS,
@@ -52,6 +45,26 @@ def read(caller: Caller, params: LedgerParams) -> LedgerResult:
         )
         share = ledger_share.share(period, view.totals.usage)
     return LedgerResult(lines=view.lines, totals=view.totals, groups=view.groups, cursor=view.cursor, share=share)
+
+
+def metrics(caller: Caller, params: MetricsParams) -> MetricsResult:
+    """Return figures of what was delegated: outcomes, times, hand-overs, tokens and costs, also of each group."""
+    selection = _selection(params)
+    _complete()
+    totals, groups = ledger_view.figures(selection, by=params.by)
+    return MetricsResult(totals=totals, groups=groups)
+
+
+def _selection(params: LedgerParams | MetricsParams, session: str | None = None) -> Wanted:
+    fields = {name: value for name in _FIELDS if (value := getattr(params, name, None)) is not None}
+    if params.workspace is not None:
+        fields["workspace"] = str(repository.workspace_of([], params.workspace, None))
+    return Wanted(
+        since="" if params.since is None else ledger_view.moment(params.since),
+        until=None if params.until is None else ledger_view.moment(params.until),
+        fields=fields,
+        session=session,
+    )
 
 
 def _complete() -> None:

@@ -311,6 +311,11 @@ class Editor:
             _set_default(table, recipe, delegator)
         return path, before, render(table)
 
+    def preview(self, thing: Thing, scope: Scope) -> tuple[Path, bytes | None, bytes]:
+        """Return the file of ``thing`` in ``scope``, its content if it exists, and what saving ``thing`` writes."""
+        path = _file(self.root(scope), _kind(thing), thing.name)
+        return path, path.read_bytes() if path.is_file() else None, render(thing)
+
     def delete(self, kind: Kind, name: str, revision: str | None = None) -> None:
         """Remove the delegator, model server or check called ``name``; raises what ``update`` raises."""
         root = self._editable(self._entry(self._load(), kind, name), kind, name).parent.parent

@@ -173,7 +173,7 @@ def plan(
         agent = agent_files.agents_of(workspace, trusted=status.trusted).require(params.agent)
         recipe = agent_use.instructed(recipe, agent, workspace)
     files = [repository.inside(workspace, uri) for uri in params.files or []]
-    work = work_of(recipe.name, workspace, files, params.labels)
+    work = work_of(recipe.name, sizes_of(workspace, files), params.labels)
     chosen = choose_candidate(
         configuration,
         recipe,

@@ -57,7 +57,7 @@ def route_candidates(configuration: Configuration, name: str, work: Work) -> lis
         return []
     foreign = entry.scope is not Scope.WORKSPACE
     facts = [
-        _facts(candidate.delegator, configuration.server_of(candidate.delegator))
+        facts_of(configuration, candidate.delegator)
         for candidate in configuration.delegators.values()
         if candidate.delegator.route is None
         and candidate.delegator.remote_agent is None
@@ -68,7 +68,9 @@ def route_candidates(configuration: Configuration, name: str, work: Work) -> lis
     return ranked(route, work, facts)
 
 
-def _facts(delegator: Delegator, server: ModelServer | None) -> Facts:
+def facts_of(configuration: Configuration, delegator: Delegator) -> Facts:
+    """Return what the configuration says about a delegator."""
+    server = configuration.server_of(delegator)
     return Facts(
         name=delegator.name,
         tool=delegator.tool,

@@ -47,6 +47,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "diff": ("review.diff:diff", "Show what a delegation changed."),
         "evidence": ("delegate.evidence:evidence", "Show all evidence for a verdict."),
         "ledger": ("delegate.ledger:ledger", "Show what was delegated, its costs and results."),
+        "metrics": ("delegate.ledger:metrics", "Show success, times, failures and costs, by delegator and more."),
     },
     "Decide": {
         "review": ("review.review:review", "Review a result hunk by hunk."),

@@ -197,7 +197,8 @@ class Route(RouteConditions, kw_only=True):
     """Who does the work: candidates in an order. Its name can be used wherever that of a delegator can."""
 
     candidates: list[str | RouteCandidate]
-    """Delegators by their names, or what selects some; each is considered once, in its first place."""
+    """Delegators by their names, or what selects some; each is considered once, in the first place whose conditions
+    hold."""
     order: Literal["listed", "cheapest", "fastest", "best"] = "listed"
     """`cheapest`: by the prices of their models; `fastest`: by how long their attempts of the recipe took; `best`: by
     how many of these ended as verified, less where there were few. Those of which that is not known come last."""

@@ -30,6 +30,7 @@ def test_an_answer_goes_to_stdout_and_its_attempt_to_the_ledger(served):
     (entry,) = ledger.read()
     assert (entry.recipe, entry.delegator, entry.model, entry.model_server) == ("ask", name, "scholar", "scripted")
     assert (entry.verdict, entry.failure, entry.workspace) == ("answered", None, str(served.top))
+    assert entry.size == sum((served.top / "src" / name).stat().st_size for name in ("a.py", "B.py"))
     assert entry.usage.output_tokens > 0
     assert entry.asked_by.frontend == "cli"
     assert not (delegation_folder.state_root() / "delegations").exists(), "a text recipe makes no delegation"

@@ -8,7 +8,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import click
@@ -17,6 +17,8 @@ from click.shell_completion import CompletionItem
 from understudy.model.errors import UnderstudyError
 
 _LATER = re.compile(r"\+(\d{1,5})\s*([mhd])")
+_AGO = re.compile(r"(\d{1,5})([hdw])")
+_AGO_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 _ALSO = (
     ("api_key", "--key-env"),
@@ -127,6 +129,16 @@ def moment(text: str, now: datetime | None = None) -> str:
     with contextlib.suppress(ValueError):
         return datetime.fromisoformat(text.strip()).astimezone().isoformat(timespec="seconds")
     raise click.BadParameter(f"{text!r} is not a time. Write it like 22:00, '2026-12-24 08:00', +90m or +2h.")
+
+
+def since(text: str) -> str:
+    """Return a time, also for how long ago it is; the request checks others."""
+    ago = _AGO.fullmatch(text)
+    if ago is None:
+        if not text[:1].isdigit():
+            raise click.BadParameter(f"{text!r} is not a date, a time, or how long ago it is (36h, 7d, 2w).")
+        return text
+    return (datetime.now(UTC) - timedelta(**{_AGO_UNITS[ago[2]]: int(ago[1])})).isoformat()
 
 
 def completes(find: Callable[[click.Context], Iterable[tuple[str, str]]]) -> Completion:

@@ -1,13 +1,13 @@
-"""``ledger``: what was delegated, its costs and results."""
+"""``ledger`` and ``metrics``: what was delegated, its costs and results."""
 
 from __future__ import annotations
 
 import csv
 import json
-import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, get_args
 
 import click
@@ -25,8 +25,8 @@ from understudy.model.errors import ErrorKind
 from understudy.model.text.delegation_text import duration
 from understudy.model.verdicts import Verdict
 
-_AGO = re.compile(r"(\d{1,5})([hdw])")
-_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+_GROUPS = [word.replace("_", "-") for word in get_args(GroupBy)]
+_USAGE_COLUMNS = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens", "turns")
 
 
 @click.command(
@@ -42,7 +42,7 @@ _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 @click.option("--until", metavar="TIME", help="Only before this time.")
 @click.option(
     "--by",
-    type=click.Choice([word.replace("_", "-") for word in get_args(GroupBy)]),
+    type=click.Choice(_GROUPS),
     help="Show totals for each of these, instead of the attempts.",
 )
 @click.option("--workspace", metavar="DIR", type=click.Path(), help="Only this workspace.")
@@ -85,14 +85,7 @@ def ledger(*, export: str | None, json_: bool, limit: int, compare: str | None, 
     reported, or computed from prices; an estimate is marked ~, an unknown cost adds nothing. Days are those of UTC.
     With --json, prints the `LedgerResult`.
     """
-    asked = {name: value for name, value in arguments.items() if value is not None}
-    for name in ("since", "until"):
-        if name in asked:
-            asked[name] = _moment(asked[name])
-    if "workspace" in asked:
-        asked["workspace"] = uri(asked["workspace"])
-    if "by" in asked:
-        asked["by"] = asked["by"].replace("-", "_")
+    asked = _asked(arguments)
     if compare is not None:
         asked["compare"] = _prices(compare)
     if export is not None and ("by" in asked or json_ or share):
@@ -123,6 +116,109 @@ def ledger(*, export: str | None, json_: bool, limit: int, compare: str | None, 
         click.echo(text)
     if result.cursor is not None and "by" not in asked and terminal.is_terminal(sys.stdout):
         click.echo(f"The newest {len(result.lines)} are shown; --limit N shows more, --export all of them.")
+
+
+@click.command(
+    epilog=options.examples(
+        "understudy metrics",
+        "understudy metrics --since 7d --by model",
+        "understudy metrics --recipe tests --by day --csv > tests.csv",
+    )
+)
+@click.option("--since", metavar="TIME", help="From this time on: a date, a time, or how long ago (36h, 7d, 2w).")
+@click.option("--until", metavar="TIME", help="Only before this time.")
+@click.option(
+    "--by",
+    type=click.Choice(_GROUPS),
+    default="delegator",
+    show_default=True,
+    help="Show a line for each of these.",
+)
+@click.option("--workspace", metavar="DIR", type=click.Path(), help="Only this workspace.")
+@click.option(
+    *("-d", "--delegator", "--agent", "delegator"),
+    metavar="NAME",
+    shell_complete=options.complete_delegators,
+    help="Only this delegator.",
+)
+@click.option("--model", metavar="ID", help="Only this model.")
+@click.option("--recipe", metavar="RECIPE", help="Only this kind of work.")
+@click.option("--csv", "csv_", is_flag=True, help="Print a table for spreadsheets.")
+@options.as_json
+def metrics(*, csv_: bool, json_: bool, **arguments: Any) -> None:
+    """Show how often delegators succeed, how long they take, and what they cost.
+
+    A run is an attempt that has ended. It succeeds if its result is verified, or if it answers in text. Half of the
+    runs take at most P50, nine of ten at most P90. HANDED OVER counts runs after which another delegator took over.
+    USD/VERIFIED is what all runs cost, also those that failed, for each verified result. With --json, prints the
+    `MetricsResult`.
+    """
+    if csv_ and json_:
+        raise click.UsageError("--csv and --json exclude each other.")
+    asked = _asked(arguments)
+    with options.as_options():
+        result = call("metrics/read", **asked)
+    if json_:
+        output.json(result)
+    elif csv_:
+        table = csv.writer(sys.stdout, lineterminator="\n")
+        table.writerow([asked["by"], *_METRICS_COLUMNS])
+        for group in result.groups:
+            table.writerow([_inert(cell) for cell in (group.key, *_metrics_cells(group.totals))])
+    elif not result.groups:
+        click.echo("No run matches." if asked.keys() - {"by"} else "Nothing was delegated yet.", err=True)
+    else:
+        rows = [(group.key or "-", *_metrics(group.totals)) for group in result.groups]
+        if len(rows) > 1:
+            rows.append(("all", *_metrics(result.totals)))
+        output.table((asked["by"].replace("_", " ").upper(), *_METRICS), rows, below=_METRICS_NEEDED_LEAST)
+
+
+_METRICS = ("RUNS", "SUCCESS", "P50", "P90", "HANDED OVER", "READ", "WRITTEN", "USD", "USD/VERIFIED", "FAILURES")
+_METRICS_NEEDED_LEAST = ("FAILURES", "WRITTEN", "READ", "HANDED OVER", "P90", "USD")
+_METRICS_COLUMNS = (
+    "runs", "succeeded", "p50Seconds", "p90Seconds", "handovers", "failures", *_USAGE_COLUMNS, "costUsd",
+    "costsUnknown", "verifiedUsd",
+)  # fmt: skip
+
+
+def _succeeded(totals: LedgerTotals) -> int:
+    return totals.outcomes.get(Verdict.VERIFIED, 0) + totals.outcomes.get(Verdict.ANSWERED, 0)
+
+
+def _failures(totals: LedgerTotals) -> dict[str, int]:
+    kinds = {str(kind) for kind in ErrorKind}
+    return {word: count for word, count in totals.outcomes.items() if word in kinds}
+
+
+def _metrics(totals: LedgerTotals) -> tuple[str, ...]:
+    succeeded = _succeeded(totals)
+    return (
+        str(totals.attempts),
+        f"{succeeded} ({100 * succeeded / totals.attempts:.0f} %)",
+        duration(totals.median_seconds),
+        duration(totals.p90_seconds),
+        str(totals.handovers),
+        *_tokens_of(totals.usage),
+        usd(totals),
+        totals.verified_usd or "-",
+        ", ".join(f"{count} {word.replace('_', ' ')}" for word, count in _failures(totals).items()) or "-",
+    )
+
+
+def _metrics_cells(totals: LedgerTotals) -> tuple[Any, ...]:
+    return (
+        totals.attempts,
+        _succeeded(totals),
+        totals.median_seconds,
+        totals.p90_seconds,
+        totals.handovers,
+        " ".join(f"{word}:{count}" for word, count in _failures(totals).items()),
+        *(msgspec.to_builtins(totals.usage)[name] for name in _USAGE_COLUMNS),
+        totals.cost_usd,
+        totals.costs_unknown,
+        totals.verified_usd,
+    )
 
 
 _HEADER = (
@@ -177,7 +273,7 @@ def _sums(totals: LedgerTotals) -> tuple[str, ...]:
     return (
         str(totals.attempts),
         str(totals.outcomes.get("verified", 0)),
-        str(_failed(totals)),
+        str(sum(_failures(totals).values())),
         thousands(totals.usage.input_tokens),
         thousands(totals.usage.output_tokens),
         usd(totals),
@@ -185,11 +281,6 @@ def _sums(totals: LedgerTotals) -> tuple[str, ...]:
         duration(totals.median_seconds),
         duration(totals.p90_seconds),
     )
-
-
-def _failed(totals: LedgerTotals) -> int:
-    kinds = {str(kind) for kind in ErrorKind}
-    return sum(count for word, count in totals.outcomes.items() if word in kinds)
 
 
 def _summary(totals: LedgerTotals, compare: str | None) -> Iterable[str]:
@@ -206,6 +297,8 @@ def _summary(totals: LedgerTotals, compare: str | None) -> Iterable[str]:
         *([f"{totals.costs_unknown} unknown and not counted"] if totals.costs_unknown and cost != "unknown" else []),
     ]
     yield f"Cost: {cost}" + (f" ({', '.join(notes)})." if notes else ".")
+    if totals.verified_usd is not None and Decimal(totals.cost_usd):
+        yield f"For each verified result: {totals.verified_usd} US dollars."
     if totals.compared_usd is not None:
         yield f"At {compare} US dollars per million tokens: {totals.compared_usd} US dollars."
 
@@ -237,14 +330,17 @@ def _share(share: LedgerShare, compare: str | None) -> Iterable[str]:
         yield f"  What it would have cost on {model}: add --compare with its prices."
 
 
-def _moment(text: str) -> str:
-    """Return a time, also for how long ago it is; others are judged by the request."""
-    ago = _AGO.fullmatch(text)
-    if ago is None:
-        if not text[:1].isdigit():
-            raise click.BadParameter(f"{text!r} is not a date, a time, or how long ago it is (36h, 7d, 2w).")
-        return text
-    return (datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})).isoformat()
+def _asked(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a request for what was given on the command line."""
+    asked = {name: value for name, value in arguments.items() if value is not None}
+    for name in ("since", "until"):
+        if name in asked:
+            asked[name] = options.since(asked[name])
+    if "workspace" in asked:
+        asked["workspace"] = uri(asked["workspace"])
+    if "by" in asked:
+        asked["by"] = asked["by"].replace("-", "_")
+    return asked
 
 
 def _prices(text: str) -> dict[str, str]:
@@ -275,7 +371,6 @@ _COLUMNS = (
     "at", "id", "attempt", "recipe", "language", "workspace", "target", "delegator", "tool", "modelServer", "model",
     "verdict", "failure", "costUsd", "costSource", "priceDate", "seconds",
 )  # fmt: skip
-_USAGE_COLUMNS = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens", "turns")
 
 
 def _csv(entries: Iterable[LedgerEntry]) -> None:

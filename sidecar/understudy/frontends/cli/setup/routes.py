@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from understudy.frontends.cli.calls import options
 from understudy.frontends.cli.calls.api_calls import call, uri
@@ -15,7 +16,10 @@ from understudy.frontends.cli.output import output
 from understudy.frontends.cli.setup.entries import print_saved
 from understudy.frontends.cli.terminal import terminal
 from understudy.frontends.cli.terminal.terminal import local_time
-from understudy.model.config.delegators import Route, RouteCandidate, RouteConditions
+from understudy.model.config.delegators import Delegator, Route, RouteCandidate, RouteConditions
+from understudy.model.delegation.route_evidence import SIZES, RouteEvidence, RouteSuggestion
+from understudy.model.text import sanitize
+from understudy.model.text.delegation_text import duration
 
 _SELECTORS = {"tool": "tool", "server": "modelServer", "model": "model", "tag": "tags", "local": "local"}
 """The word of a candidate on the command line, and the field that it sets."""
@@ -206,6 +210,133 @@ def explain(
         rows.append((name, state, terminal.one_line(why)))
     if rows:
         output.table(("CANDIDATE", "STATE", "WHY"), rows, wrap=True)
+
+
+@routes.command(
+    epilog=options.examples(
+        "understudy routes suggest",
+        "understudy routes suggest tests --since 30d",
+        "understudy routes suggest tests --apply",
+        "understudy routes suggest tests --route cheap-tests --apply --yes",
+    )
+)
+@click.argument("recipe", required=False, shell_complete=options.complete_recipes)
+@click.option("--route", metavar="NAME", help="Put the candidates of this route in order (default: suggested-RECIPE).")
+@click.option("--since", metavar="TIME", help="Only runs from this time on, such as 30d (default: 90d).")
+@click.option("--here", is_flag=True, help="Only runs in this workspace.")
+@click.option("--remote", is_flag=True, help="Let a delegator elsewhere take over from one on this machine.")
+@click.option("--apply", "apply_", is_flag=True, help="Show the change of your routes, ask, and save it.")
+@click.option("--yes", is_flag=True, help="Save without asking.")
+@options.in_workspace
+@options.as_json
+def suggest(
+    *,
+    recipe: str | None,
+    since: str | None,
+    here: bool,
+    apply_: bool,
+    yes: bool,
+    workspace: str | None,
+    json_: bool,
+    **arguments: Any,
+) -> None:
+    """Suggest which delegators should do what, from how their runs ended.
+
+    A run is all work of one delegator on one delegation; it succeeds if its result is verified, or if it answers in
+    text. Intervals have a confidence of 95 %. A delegator comes before another only if their intervals do not overlap;
+    otherwise there are not enough runs to distinguish them, and a route keeps its order; a new one is ordered by the
+    lower ends and the costs. ACCEPTED counts the hunks that you accepted of those that you decided on. Nothing is
+    changed without --apply.
+    """
+    if apply_ and json_ and not yes:
+        raise click.UsageError("--json needs --yes to apply, because it does not ask.")
+    asked = {name: value for name, value in arguments.items() if value} | ({"onlyWorkspace": True} if here else {})
+    with options.as_options():
+        result = call(
+            "routes/suggest",
+            **asked,
+            **({"recipe": recipe} if recipe else {}),
+            **({"since": options.since(since)} if since else {}),
+            workspace=uri(workspace or "."),
+        )
+    if not json_:
+        for suggestion in result.suggestions:
+            _show_suggestion(suggestion)
+        if not result.suggestions:
+            click.echo("Nothing was delegated in this time.", err=True)
+    if apply_:
+        for suggestion in result.suggestions:
+            _apply_suggestion(suggestion, workspace, yes=yes, quiet=json_)
+    if json_:
+        output.json(result)
+    elif not apply_ and any(suggestion.diff for suggestion in result.suggestions):
+        output.say(f"To save it as a route: understudy routes suggest {recipe or 'RECIPE'} --apply", err=True)
+
+
+_SUGGESTION = ("CANDIDATE", "RUNS", "SUCCEEDED", "ACCEPTED", "USD", "USD/SUCCESS", "TIME", "WHY")
+_SUGGESTION_NEEDED_LEAST = ("WHY", "ACCEPTED", "USD", "TIME")
+
+
+def _show_suggestion(suggestion: RouteSuggestion) -> None:
+    for number, group in enumerate(suggestion.groups):
+        if number:
+            most = SIZES[group.size] if group.size else None
+            size = f", {group.size}" + (f" (up to {most:,} bytes)" if most else "") if group.size else ""
+            output.say(f"{suggestion.recipe}, {group.language or 'no known language'}{size}:")
+        else:
+            output.say(f"{suggestion.recipe}:")
+        if group.candidates:
+            rows = [_evidence_row(evidence) for evidence in group.candidates]
+            output.table(_SUGGESTION, rows, below=_SUGGESTION_NEEDED_LEAST, wrap=True)
+        else:
+            output.say("No run of it is known.")
+        click.echo()
+
+
+def _evidence_row(evidence: RouteEvidence) -> tuple[str, ...]:
+    share, seconds = evidence.share, evidence.seconds
+    why = f"left out: {evidence.skipped_because}" if evidence.skipped_because else evidence.reason
+    if not evidence.runs:
+        return (evidence.delegator, "0", "-", "-", "-", "-", "-", terminal.one_line(why))
+    return (
+        evidence.delegator,
+        str(evidence.runs),
+        f"{evidence.succeeded} ({100 * share.low:.0f}-{100 * share.high:.0f} %)",
+        f"{evidence.accepted}/{evidence.decided}" if evidence.decided else "-",
+        (evidence.cost_usd or "?") + ("+?" if evidence.cost_usd and evidence.costs_unknown else ""),
+        evidence.success_usd or "-",
+        f"{duration(evidence.median_seconds)} ({duration(seconds.low)}-{duration(seconds.high)})",
+        # The figures at its beginning are in the other columns.
+        terminal.one_line(why.partition("; ")[2] if not evidence.skipped_because else why) or "-",
+    )
+
+
+def _apply_suggestion(suggestion: RouteSuggestion, workspace: str | None, *, yes: bool, quiet: bool) -> None:
+    """Save a suggested route after showing the change of its file; abort if the user does not want it."""
+    route = suggestion.route
+    if route is None or (suggestion.revision is not None and not suggestion.diff and _is_saved(route, workspace)):
+        if not quiet:
+            output.say(f"{suggestion.recipe}: nothing to change.")
+        return
+    for line in [] if quiet else suggestion.diff.splitlines():
+        click.echo(sanitize.visible(line))
+    if suggestion.diff and not yes and not click.confirm(f"Save the route {route.name}?", default=False, err=True):
+        raise click.Abort
+    plain, place = msgspec.to_builtins(route), uri(workspace or ".")
+    if suggestion.revision is None:
+        entry = call("delegators/create", delegator=plain, scope="user", workspace=place)
+    else:
+        revision = suggestion.revision
+        entry = call("delegators/update", name=route.name, delegator=plain, revision=revision, workspace=place)
+    if not quiet:
+        following = f"understudy delegators default {route.name} --for {suggestion.recipe}"
+        print_saved("Saved route", entry, route.name, following, json_=False)
+
+
+def _is_saved(route: Delegator, workspace: str | None) -> bool:
+    """Return whether a route is in the configuration as it is."""
+    saved: Delegator = call("delegators/get", name=route.name, workspace=uri(workspace or ".")).delegator
+    return saved == route
 
 
 def _delegators(workspace: str | None) -> Any:
