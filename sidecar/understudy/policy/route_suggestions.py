@@ -90,9 +90,9 @@ def succeeded(verdict: str | None, failure: str | None) -> bool | None:
     return False
 
 
-def clearly_better(one: Record, other: Record) -> bool:
+def clearly_better(record: Record, other: Record) -> bool:
     """Return whether there is evidence for both, and the intervals of their shares do not overlap."""
-    return bool(one.runs and other.runs) and one.share[0] > other.share[1]
+    return bool(record.runs and other.runs) and record.share[0] > other.share[1]
 
 
 def by_evidence(records: Iterable[Record]) -> list[Record]:
@@ -114,7 +114,7 @@ def suggested(records: Sequence[Record], *, remote: bool) -> list[Suggested]:
     waiting = [record for record in records if record.runs]
     ordered: list[Record] = []
     while waiting:
-        first = next(one for one in waiting if not any(clearly_better(other, one) for other in waiting))
+        first = next(record for record in waiting if not any(clearly_better(other, record) for other in waiting))
         waiting.remove(first)
         ordered.append(first)
     ordered += [record for record in records if not record.runs]

@@ -76,7 +76,7 @@ def _answered(place: str, answer: Callable[[sqlite3.Connection], _T]) -> _T:
         _require_version(connection)
         files = {path.name: path for path in ledger.months()}
         now = {name: (status.st_ino, status.st_mtime_ns, status.st_size) for name, status in _statuses(files)}
-        if {name: known[:3] for name, known in _known(connection).items()} != now:
+        if {name: values[:3] for name, values in _known(connection).items()} != now:
             connection.execute("BEGIN IMMEDIATE")
             for name in _known(connection).keys() - now.keys():
                 _forget(connection, name)
@@ -115,12 +115,12 @@ def _forget(connection: sqlite3.Connection, name: str) -> None:
 
 def _update(connection: sqlite3.Connection, path: Path, status: tuple[int, int, int]) -> None:
     """Add the lines that a file of the ledger got, or all lines if its earlier ones are not those that were read."""
-    known = _known(connection).get(path.name)
-    if known is not None and known[:3] == status:
+    before = _known(connection).get(path.name)
+    if before is not None and before[:3] == status:
         return
     with durable.named_failures(path), os.fdopen(durable.open_regular(path, os.O_RDONLY), "rb") as file:
         lines = _Lines(file)
-        if known is None or not lines.skip(known[3], known[4]):
+        if before is None or not lines.skip(before[3], before[4]):
             _forget(connection, path.name)
             file.seek(0)
             lines = _Lines(file)

@@ -94,7 +94,7 @@ def figures(
     key = None if by is None else _EXPRESSIONS.get(by, f"coalesce({by}, '')")
     everything, groups = attempt_cache.query(lambda connection: _sums(connection, selection, key))
     totals = {key: sums.totals(prices) for key, sums in groups.items()} if by is not None else {}
-    return everything.totals(prices), [LedgerGroup(key=key, totals=found) for key, found in _ordered(totals, by)]
+    return everything.totals(prices), [LedgerGroup(key=key, totals=of_group) for key, of_group in _ordered(totals, by)]
 
 
 def first_start(selection: Wanted) -> str:
@@ -163,7 +163,7 @@ class _Sums:
     delegations: int = 0
 
     def totals(self, prices: Rates | None) -> LedgerTotals:
-        attempts, known, cost, estimated, computed, handovers, *used = self.counts
+        attempts, priced, cost, estimated, computed, handovers, *used = self.counts
         usage, usd = Usage(**dict(zip(_USAGE, used, strict=True))), cost * NANO
         verified = self.outcomes[Verdict.VERIFIED]
         ordered = sorted(self.seconds)
@@ -175,12 +175,12 @@ class _Sums:
             cost_usd=printed(usd),
             costs_estimated=estimated,
             costs_computed=computed,
-            costs_unknown=attempts - known,
+            costs_unknown=attempts - priced,
             seconds=round(sum(ordered), 3),
             median_seconds=_percentile(ordered, 0.5),
             p90_seconds=_percentile(ordered, 0.9),
             handovers=handovers,
-            verified_usd=printed(usd / verified) if verified and known else None,
+            verified_usd=printed(usd / verified) if verified and priced else None,
             compared_usd=None if prices is None else printed(prices.cost(usage)),
         )
 

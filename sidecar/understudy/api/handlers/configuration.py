@@ -296,14 +296,14 @@ def suggest_routes(caller: Caller, params: setup.SuggestRoutesParams) -> setup.S
         )
     top = _workspace(caller, params.workspace)
     edits = editor(caller, params.workspace)
-    wanted = route_advice.Wanted(
+    selection = route_advice.Wanted(
         since=ledger_view.moment(params.since or (datetime.now(UTC) - route_order.REMEMBERED).isoformat()),
         recipe=params.recipe,
         route=params.route,
         workspace=str(top) if params.only_workspace else None,
         remote=params.remote,
     )
-    adviser = route_advice.Adviser(edits, load(caller, params.workspace), loader.load(None, trusted=False), wanted)
+    adviser = route_advice.Adviser(edits, load(caller, params.workspace), loader.load(None, trusted=False), selection)
     return setup.SuggestRoutesResult(suggestions=adviser.suggestions())
 
 

@@ -102,8 +102,8 @@ class Adviser:
         runs = _runs(self.wanted, self._named_route())
         if recipe is not None:
             return [self._suggestion(recipe, runs.get(recipe, {}))]
-        found = [self._suggestion(name, runs[name]) for name in sorted(runs)]
-        return [suggestion for suggestion in found if suggestion.route is not None]
+        suggestions = [self._suggestion(name, runs[name]) for name in sorted(runs)]
+        return [suggestion for suggestion in suggestions if suggestion.route is not None]
 
     def _named_route(self) -> Route | None:
         """Return the existing route that is wanted; raise ``invalid_params`` if it has other work."""
@@ -134,8 +134,8 @@ class Adviser:
         remote = self.wanted.remote or self.own.fallback.remote or (route is not None and route.remote)
 
         def records(group: _Group, names: Iterable[str] = pool) -> list[Record]:
-            found = runs.get(group, {})
-            return [_record(pool[name], found.get(name, _Runs())) for name in names]
+            of_group = runs.get(group, {})
+            return [_record(pool[name], of_group.get(name, _Runs())) for name in names]
 
         changed: Route | None
         if route is not None and self.wanted.route is not None:
@@ -145,10 +145,10 @@ class Adviser:
             changed = reordered(route, members, order) if runs.get(_ALL, {}).keys() & names else None
         else:
             present = {name: number for number, name in enumerate(_named(route))}
-            known = sorted(by_evidence(records(_ALL)), key=lambda record: present.get(record.name, len(present)))
-            order = suggested(known, remote=remote)
+            candidates = sorted(by_evidence(records(_ALL)), key=lambda record: present.get(record.name, len(present)))
+            order = suggested(candidates, remote=remote)
             detailed = {(language, size): records((language, size)) for language, size in runs if size is not None}
-            changed = new_route(recipe, order, known, detailed, remote=remote)
+            changed = new_route(recipe, order, candidates, detailed, remote=remote)
             names = list(pool)
         if changed is not None:
             changed.remote = self.wanted.remote or (route is not None and route.remote)
@@ -175,7 +175,7 @@ class Adviser:
 
     def _pool(self, recipe: str) -> dict[str, Record]:
         """Return the delegators of the user that can run a recipe, without evidence."""
-        known = self.loaded.recipes.get(recipe)
+        loaded = self.loaded.recipes.get(recipe)
         return {
             name: Record(
                 name=name,
@@ -185,7 +185,7 @@ class Adviser:
             for name, entry in self.own.delegators.items()
             if entry.delegator.route is None
             and entry.delegator.remote_agent is None
-            and (known is None or not _is_unsupported(self.own, entry, known))
+            and (loaded is None or not _is_unsupported(self.own, entry, loaded))
         }
 
     def _selected(self, candidate: str | RouteCandidate, pool: Iterable[str]) -> list[str]:
@@ -199,38 +199,48 @@ def _named(route: Route | None) -> list[str]:
     return [candidate for candidate in (route.candidates if route is not None else ()) if isinstance(candidate, str)]
 
 
-def _is_unsupported(own: Configuration, entry: DelegatorEntry, recipe: Recipe) -> bool:
+def _is_unsupported(configuration: Configuration, entry: DelegatorEntry, recipe: Recipe) -> bool:
     try:
-        return usable.why_unsupported(own, entry, recipe) is not None
+        return usable.why_unsupported(configuration, entry, recipe) is not None
     except UnderstudyError:
         return True  # its tool is no longer known
 
 
-def _runs(wanted: Wanted, conditions: RouteConditions | None) -> dict[str, dict[_Group, dict[str, _Runs]]]:
+def _runs(selection: Wanted, conditions: RouteConditions | None) -> dict[str, dict[_Group, dict[str, _Runs]]]:
     """Return the runs of each recipe, of all its work and of each language and size, by delegator."""
 
     def rows(connection: sqlite3.Connection) -> list[Any]:
-        return connection.execute(_RUNS, (wanted.since, wanted.recipe, wanted.workspace)).fetchall()
+        return connection.execute(_RUNS, (selection.since, selection.recipe, selection.workspace)).fetchall()
 
     on_disk = set(delegation_folder.ids())
-    found: dict[str, dict[_Group, dict[str, _Runs]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(_Runs)))
-    for recipe, language, size, delegator, identifier, _, verdict, failure, seconds, cost, known in attempt_cache.query(
-        rows
-    ):
+    by_recipe: dict[str, dict[_Group, dict[str, _Runs]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(_Runs)))
+    for (
+        recipe,
+        language,
+        size,
+        delegator,
+        identifier,
+        _,
+        verdict,
+        failure,
+        seconds,
+        cost,
+        is_known,
+    ) in attempt_cache.query(rows):
         succeeded = route_suggestions.succeeded(verdict, failure)
         if succeeded is None or not _is_for(conditions, language, size):
             continue
         decisions = _decisions(identifier) if verdict in _WITH_RESULT and identifier in on_disk else (0, 0)
         for group in {_ALL, (language, _size_class(size))}:
-            runs = found[recipe][group][delegator]
+            runs = by_recipe[recipe][group][delegator]
             runs.seconds.append(seconds)
             runs.succeeded += succeeded
             if cost is not None:
                 runs.cost = (runs.cost or 0) + cost
-            runs.costs_unknown += not known
+            runs.costs_unknown += not is_known
             runs.accepted += decisions[0]
             runs.decided += sum(decisions)
-    return found
+    return by_recipe
 
 
 def _is_for(conditions: RouteConditions | None, language: str, size: int | None) -> bool:
