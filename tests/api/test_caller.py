@@ -14,7 +14,7 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 
 READS = (
     *("version", "doctor", "status", "tools/list", "recipes/list", "agents/list", "checks/list", "ledger/read"),
-    *("schedules/list", "notifications/list"),
+    *("schedules/list", "notifications/list", "metrics/read", "routes/suggest"),
     *("delegators/list", "delegators/get", "delegators/exportProfile", "instructions/list", "mcpClients/list"),
     *("modelServers/list", "modelServers/get", "modelServers/presets", "modelServers/models"),
     *("text/preview", "delegations/preview", "delegations/get", "delegations/list", "delegations/wait"),
