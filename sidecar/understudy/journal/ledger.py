@@ -122,7 +122,7 @@ def read(since: str = "") -> Iterator[LedgerEntry]:
 
 def read_month(path: Path) -> Iterator[LedgerEntry]:
     """Return the entries in one of ``months``."""
-    return (entry for line in _lines(path) if (entry := _decoded(line)) is not None)
+    return (entry for line in _lines(path) if (entry := decoded(line)) is not None)
 
 
 def numbered(since: str = "") -> Iterator[tuple[tuple[str, int], LedgerEntry]]:

@@ -250,7 +250,7 @@ def _prepared(
         limits=held,
         prompt=prompt,
         target=request.target,
-        size=_work(recipe, corpus).size if corpus.files else None,
+        size=sum(len(file.content) for file in corpus.files) if corpus.files else None,
         notes=[f"{file.path} is not sent: {file.withheld}." for file in prompt.files if file.withheld],
         pauses=configuration.fallback,
         per_day=configuration.per_day,
