@@ -54,8 +54,8 @@ def test_a_ledger_that_is_as_long_as_before_is_not_read_again(own_home, monkeypa
     monkeypatch.setenv("UNDERSTUDY_CONFIG", str(folder))
     configuration = loader.load(None, trusted=False)
     read = []
-    decoded = ledger._decoded
-    monkeypatch.setattr(ledger, "_decoded", lambda line: read.append(line) or decoded(line))
+    decoded = ledger.decoded
+    monkeypatch.setattr(ledger, "decoded", lambda line: read.append(line) or decoded(line))
 
     def order(recipe: str = "tests") -> list[str]:
         return [place.name for place in route_order.route_candidates(configuration, "fast", Work(recipe=recipe))]
