@@ -122,6 +122,22 @@ def test_an_agent_that_reads_no_notes_begins_again(two):
     assert "half.txt" not in [stat.path for stat in done.result.files]
 
 
+def test_a_planted_link_gets_no_notes_and_stops_nothing(two, tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    link = f"""
+    import shutil
+    shutil.rmtree(".understudy-run", ignore_errors=True)
+    os.symlink({str(outside)!r}, ".understudy-run")
+"""
+    two.program("first", link + STOPS.format(kind="quota_exhausted"))
+    two.program("second", CONTINUES.replace("notes = ", "notes = prompt #"))
+    done = work(two)
+    assert [attempt.failure and str(attempt.failure.kind) for attempt in done.attempts] == ["quota_exhausted", None]
+    assert done.verdict == "unverified"
+    assert list(outside.iterdir()) == []
+
+
 def test_the_card_names_every_agent_and_what_it_left(two):
     done = work(two)
     card = verdict_card.card(done, Paint(on=False))

@@ -565,7 +565,9 @@ class Attempts:
             after = recorded[-1].seq
         attempts = [attempt for attempt in run.writer.delegation.attempts if attempt.number >= self._first_here]
         text = notes.text(run.spec.asked().task or "", attempts, tree.changed_paths(tree.record.base_commit, commit))
-        nofollow.write_over(tree.agent_path, hand_over.FILE, text.encode("utf-8", "replace"))
+        # The prompt has the notes, too, and the agent before may have left anything in this place.
+        with contextlib.suppress(UnderstudyError, OSError):
+            nofollow.write_over(tree.agent_path, hand_over.FILE, text.encode("utf-8", "replace"))
         return text
 
     def return_to(self, outcome: Outcome | None, commit: str | None) -> None:
