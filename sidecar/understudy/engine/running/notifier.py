@@ -13,11 +13,12 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from understudy.config import locations
-from understudy.integrations.notifications import message, sent
+from understudy.integrations.notifications import message
 from understudy.integrations.notifications.message import Button, Message
 from understudy.journal.delegation_folder import Folder
 from understudy.model.config.config_entries import Pause
@@ -25,7 +26,9 @@ from understudy.model.config.notifications import NotificationReceiver
 from understudy.model.delegation.delegations import Delegation, PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.wire import timestamp
-from understudy.runners.backends.http.http_client import Line
+
+if TYPE_CHECKING:  # a worker that sends nothing starts without it
+    from understudy.runners.backends.http.http_client import Line
 
 MOST_THREADS = 32
 """What is more than these at once is not sent."""
@@ -82,7 +85,7 @@ class Notifier:
 
     def _send(self, receiver: NotificationReceiver, notification: Message, question: _Question | None) -> None:
         from understudy.engine.running import notified_answers
-        from understudy.integrations.notifications import receivers
+        from understudy.integrations.notifications import receivers, sent
 
         buttons: list[Button] = []
         topic = f"understudy-{secrets.token_urlsafe(24)}"
@@ -99,6 +102,8 @@ class Notifier:
             notified_answers.listen(self._root, receiver, topic, question.line(), self._log)
 
     def _failed(self, name: str, error: UnderstudyError) -> None:
+        from understudy.integrations.notifications import sent
+
         self._log(f"the notification to {name} was not sent: {error.message}")
         with contextlib.suppress(UnderstudyError):
             sent.record(self._root, name, error.info())
@@ -136,6 +141,8 @@ class _Question:
 
     def line(self) -> Line:
         """Return a line that ends when the question is closed."""
+        from understudy.runners.backends.http.http_client import Line
+
         line = Line()
         with self._lock:
             self._lines.append(line)
@@ -160,6 +167,8 @@ class _Question:
 
 def finish(root: Path, seconds: float = FINISH_SECONDS) -> None:
     """Wait until everything is sent, at most so long; what is left is recorded as not sent."""
+    from understudy.integrations.notifications import sent
+
     deadline = time.monotonic() + seconds
     while alive := [thread for thread in _threads if thread.is_alive()]:
         left = deadline - time.monotonic()

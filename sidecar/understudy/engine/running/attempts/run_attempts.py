@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from understudy.engine.planning import hand_over
 from understudy.engine.planning.prompt import tokens_of
 from understudy.engine.queueing import day_budgets, launcher, start_conditions
 from understudy.engine.queueing.start_conditions import Admission
@@ -558,6 +557,8 @@ class Attempts:
 
     def _write_notes(self, tree: DelegationWorktree, commit: str) -> str:
         """Write what was done in this worktree for the next agent; return it."""
+        from understudy.engine.planning import hand_over  # most runs have one agent
+
         run, notes = self._run, hand_over.Notes(self._first_here)
         after = 0
         while recorded := reader.read_events(run.folder, after):
