@@ -640,7 +640,7 @@ export interface LedgerTotals {
   p90Seconds: number;
   /** Attempts after which another delegator took over. */
   handovers?: number;
-  /** The sum of the costs, also those of attempts that failed, for each verified result; absent if there is no such result, or no cost is known. */
+  /** The sum of the costs, also those of attempts that failed, for each verified result; absent without a verified result or a known cost. */
   verifiedUsd?: string;
   /** What the same tokens would cost at the prices of the request. */
   comparedUsd?: string;

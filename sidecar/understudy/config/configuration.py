@@ -15,6 +15,7 @@ from understudy.model.config.config_entries import (
     NotificationEntry,
     Problem,
     ScheduleEntry,
+    has_errors,
 )
 from understudy.model.config.delegators import (
     FIRST_EVENT_SECONDS,
@@ -146,7 +147,7 @@ class DefinedTool(msgspec.Struct, frozen=True):
     @property
     def usable(self) -> bool:
         """Whether it has no errors."""
-        return not any(problem.severity == "error" for problem in self.problems)
+        return not has_errors(self.problems)
 
 
 class Configuration(msgspec.Struct, frozen=True):

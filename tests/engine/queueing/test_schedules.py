@@ -12,6 +12,7 @@ import pytest
 
 from understudy.engine.queueing import schedule_runs
 from understudy.journal import delegation_folder
+from understudy.model.config.schedules import Schedule
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.wire import timestamp
 
@@ -102,6 +103,22 @@ def test_a_kill_in_between_starts_nothing_twice_and_loses_nothing(quick, failpoi
     [started] = delegations(quick)
     assert quick.finish(started.id).verdict == "answered"
     assert [run.delegation for run in listed(quick).state.runs] == [started.id]
+
+
+def test_a_start_that_was_interrupted_long_ago_is_told_as_missed(quick):
+    add(quick)
+    assert serve(due_time() + timedelta(seconds=20), UNDERSTUDY_FAILPOINT="schedule started:1") == -9
+    assert serve(due_time() + timedelta(hours=20)) == 0, "its key may no longer count: it could start twice"
+    assert listed(quick).state.missed == 1
+    [started] = delegations(quick)
+    quick.finish(started.id)
+
+
+@pytest.mark.parametrize("rule", ["CET-1CEST,M3.5.0,M10.5.0/3", "Mars/Base", ":"])
+def test_a_machine_whose_zone_is_a_rule_has_a_zone(rule):
+    schedule = Schedule(name="s", cron="0 2 * * *", workspace="/w", recipe="ask")
+    assert schedule_runs.zone_of(schedule, {"TZ": rule}) is not None
+    assert str(schedule_runs.zone_of(schedule, {"TZ": "Asia/Tokyo"})) == "Asia/Tokyo"
 
 
 def test_missed_times_are_told(quick):

@@ -74,6 +74,16 @@ def test_the_moments_are_known_again_after_the_store_was_lost(quick):
     quick.call("delegations/cancel", id=waits)
 
 
+def test_what_cannot_start_at_its_moment_is_not_tried_in_a_loop(own_home, monkeypatch):
+    root, moments, waited = delegation_folder.state_root(), [time.time() - 60, time.time() - 60, None, None], []
+    monkeypatch.setattr(start_conditions, "next_moment", lambda _: moments.pop(0))
+    monkeypatch.setattr(launcher, "start_waiting", lambda _: False)
+    monkeypatch.setattr(launcher.change_notifications.ChangeListener, "wait", lambda _, seconds: waited.append(seconds))
+    launcher.serve_moments(root, launcher.durable.try_lock(launcher._timer_lock(root)))
+    assert len(waited) == 2
+    assert min(waited) > 0.1
+
+
 @pytest.mark.parametrize("text", ["22:00", "2026-11-21", "soon", "2026-11-21T22:00:00", "9999-01-01T00:00:00Z"])
 def test_a_time_that_is_not_one_is_refused(quick, text):
     with pytest.raises(UnderstudyError) as caught:
@@ -107,6 +117,8 @@ def test_a_route_can_wait(quick):
     routes = quick.config / "routes"
     routes.mkdir()
     (routes / "patient.toml").write_text('candidates = ["empty"]\nwait = true\n')
+    shown = quick.call("delegations/preview", recipe="ask", task="x", delegator="patient", workspace=str(quick.top))
+    assert "all that can do it are paused, so it waits until" in shown.explain.reason
     waits = quick.start("ask", delegator="patient", task="x")
     waiting = quick.call("delegations/get", id=waits)
     assert waiting.state == "queued"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -61,6 +61,15 @@ def find(items: Mapping[str, _T], name: str, kind: ErrorKind) -> _T:
     if name not in items:
         raise unknown_name(kind, name, items)
     return items[name]
+
+
+def require_usable(problems: Iterable[Problem]) -> None:
+    """Raise ``config_invalid`` with the first error of an entry."""
+    for problem in problems:
+        if problem.severity == "error":
+            raise UnderstudyError(
+                ErrorKind.CONFIG_INVALID, problem.message, hint=problem.hint, location=problem.location
+            )
 
 
 def editor(caller: Caller, workspace: str | None) -> edit.Editor:

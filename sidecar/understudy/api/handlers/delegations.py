@@ -46,8 +46,10 @@ def preview(caller: Caller, params: StartParams) -> messages.PreviewResult:
     """Return exactly what a start would send, without sending it."""
     from understudy.api.handlers import offers
     from understudy.engine.planning.plan import plan
+    from understudy.engine.running import start as starting
 
     decided = plan(params, caller.documents(), caller.folder(), opened=caller.opened(), only_look=True)
+    starting.wait_for_a_candidate(decided)
     prompt = decided.prompt()
     reads = any(
         offers.reads_prompts(candidate.delegator.tool) for candidate in decided.draft.candidates

@@ -20,6 +20,7 @@ from understudy.config.parsing import file_schema
 from understudy.config.parsing.file_schema import RecipeTable, RouteTable, decode
 from understudy.config.parsing.source_file import Source, opened, read
 from understudy.config.validation import start_options
+from understudy.model.config.config_entries import has_errors
 from understudy.model.config.delegators import (
     NAME_PATTERN,
     AppliesTo,
@@ -82,7 +83,7 @@ class Item(msgspec.Struct):
     @property
     def usable(self) -> bool:
         """Whether it has no errors."""
-        return not any(problem.severity == "error" for problem in self.problems)
+        return not has_errors(self.problems)
 
 
 class Reading(msgspec.Struct):

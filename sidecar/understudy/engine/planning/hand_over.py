@@ -100,7 +100,8 @@ class Notes:
 
 
 def _part(title: str, rows: Iterable[str]) -> str:
-    return "\n".join([f"## {title}", *rows]) if (rows := list(rows)) else ""
+    lines = list(rows)
+    return "\n".join([f"## {title}", *lines]) if lines else ""
 
 
 def _more(count: int) -> list[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 from understudy.journal import ledger
 from understudy.model.config.delegators import DayBudget, Delegator, Limits
 from understudy.model.delegation.delegations import Usage
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.wire import timestamp
 from understudy.policy.budget import NOTHING, Budget, Shortage, Spending
 
 _WORDS = {"max_usd": "US dollars", "max_tokens": "tokens"}
@@ -22,7 +23,7 @@ def shortage(delegator: Delegator, of_all: DayBudget) -> str | None:
     if not (of_one.is_set or of_all.is_set):
         return None  # the usual case, which reads no ledger
     everything = mine = NOTHING
-    for entry in ledger.read(midnight().astimezone(UTC).isoformat()):
+    for entry in ledger.read(timestamp(midnight())):
         spent = Spending.of(entry.usage, entry.cost_usd, unknown_is_free=entry.usage == _NO_TOKENS)
         everything += spent
         if entry.delegator == delegator.name:

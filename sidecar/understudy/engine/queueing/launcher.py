@@ -49,6 +49,8 @@ MOST_LAUNCHES = 3
 TIMER_SECONDS = 20.0
 """The longest time without a look at the clock while something waits for a moment."""
 
+_AGAIN_SECONDS = 0.5
+"""The shortest time between two looks."""
 _TIMER_TOPIC = "moments"
 """Notified when the moments that something waits for change."""
 
@@ -278,11 +280,11 @@ def serve_moments(root: Path, lock: int) -> None:
     """Serve the queue at each moment that something waits for, until there is none; this closes ``lock``.
 
     It looks at the clock at least every ``TIMER_SECONDS``: a machine that slept, or whose clock was set, is late by no
-    more than that.
+    more than that. What cannot start at its moment, for example on a full disk, is tried again and again, with pauses.
     """
     with change_notifications.ChangeListener(only=[_TIMER_TOPIC]) as listener:
         while (moment := start_conditions.next_moment(root)) is not None:
-            listener.wait(min(TIMER_SECONDS, max(0.0, moment - time.time())))
+            listener.wait(min(TIMER_SECONDS, max(_AGAIN_SECONDS, moment - time.time())))
             start_waiting(root)
     os.close(lock)
     ensure_timer(root)  # for what was added before the lock was free

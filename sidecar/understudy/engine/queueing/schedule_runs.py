@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import zoneinfo
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
 import msgspec
@@ -26,6 +26,8 @@ from understudy.model.wire import ready, timestamp
 MOST_RUNS = 20
 """How many of the last runs are kept."""
 _MOST_BYTES = 1 << 20
+_SURE = timedelta(hours=12)
+"""How long an idempotency key certainly counts: what was interrupted earlier counts as missed, and is not repeated."""
 
 Start = Callable[[Schedule, str], tuple[str | None, str | None]]
 """Starts the work of a schedule with an idempotency key; returns the ids of the delegation or of the group."""
@@ -51,8 +53,8 @@ def zone_of(schedule: Schedule, environ: Mapping[str, str] = os.environ) -> tzin
         if name:
             try:
                 return zoneinfo.ZoneInfo(name)
-            except (OSError, ValueError):
-                continue
+            except (OSError, ValueError, zoneinfo.ZoneInfoNotFoundError):
+                continue  # TZ may also be a rule, such as `CET-1CEST`
     try:
         with Path("/etc/localtime").open("rb") as file:
             return zoneinfo.ZoneInfo.from_file(file)
@@ -77,8 +79,14 @@ def pause(root: Path, name: str, *, paused: bool) -> None:
         _save(root, name, msgspec.structs.replace(kept, paused=paused, handled=handled))
 
 
+def begin(root: Path, name: str) -> None:
+    """Let a new schedule begin: it has dealt with all times up to now."""
+    with durable.file_lock(_lock(root, name)):
+        _save(root, name, Record(handled=timestamp(None, "seconds")))
+
+
 def forget(root: Path, name: str) -> None:
-    """Forget a schedule that was removed: one of the same name starts from the beginning."""
+    """Forget a schedule that was removed."""
     with durable.file_lock(_lock(root, name)):
         _file(root, name).unlink(missing_ok=True)
 
@@ -114,6 +122,9 @@ def _serve(root: Path, schedule: Schedule, start: Start, now: datetime) -> Sched
     if kept.paused:
         return None
     missed = 0
+    if kept.starting is not None and now - datetime.fromisoformat(kept.starting) > _SURE:
+        kept = msgspec.structs.replace(kept, handled=kept.starting, starting=None, missed=kept.missed + 1)
+        _save(root, schedule.name, kept)
     if kept.starting is None:
         due = schedule_times.due(schedule, datetime.fromisoformat(kept.handled), now, zone_of(schedule))
         if due is None:

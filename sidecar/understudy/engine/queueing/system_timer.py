@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import plistlib
 import shlex
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from understudy.process.program_spec import OWN, Program
 from understudy.process.unguarded import run_unguarded
 
 _SECONDS = 60.0
+_LABEL = "dev.understudy.schedules"
 _SERVICE = """[Unit]
 Description=Start what Understudy's schedules have due
 
@@ -31,32 +33,28 @@ AccuracySec=10s
 [Install]
 WantedBy=timers.target
 """
-_PLIST = """<?xml version="1.0" encoding="UTF-8"?>
-<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
-<plist version="1.0"><dict>
-<key>Label</key><string>dev.understudy.schedules</string>
-<key>ProgramArguments</key><array>{arguments}</array>
-<key>StartInterval</key><integer>60</integer>
-</dict></plist>
-"""
+_KEPT = ("PATH", "UNDERSTUDY_CONFIG", "UNDERSTUDY_STATE")
+"""Variables that the timer's program gets: a timer of the system has a short PATH, on which agents are not found."""
 
 
 def planned() -> tuple[dict[Path, str], list[str]]:
     """Return the files of the timer, and the command that begins to use them; none for a line of crontab."""
-    program = [sys.executable, "-P", "-m", "understudy", "schedules", "run", "--due"]
+    variables = [f"{name}={os.environ[name]}" for name in _KEPT if name in os.environ]
+    program = ["/usr/bin/env", *variables, sys.executable, "-P", "-m", "understudy", "schedules", "run", "--due"]
     home = Path.home()
     if sys.platform == "darwin":
-        place = home / "Library" / "LaunchAgents" / "dev.understudy.schedules.plist"
-        arguments = "".join(f"<string>{word}</string>" for word in program)
-        return {place: _PLIST.format(arguments=arguments)}, ["launchctl", "load", "-w", str(place)]
+        place = home / "Library" / "LaunchAgents" / f"{_LABEL}.plist"
+        agent = {"Label": _LABEL, "ProgramArguments": program, "StartInterval": 60}
+        return {place: plistlib.dumps(agent).decode()}, ["launchctl", "load", "-w", str(place)]
+    command = shlex.join(program)
     if Path("/run/systemd/system").is_dir():
         folder = home / ".config" / "systemd" / "user"
         files = {
-            folder / "understudy-schedules.service": _SERVICE.format(command=shlex.join(program)),
+            folder / "understudy-schedules.service": _SERVICE.format(command=command.replace("%", "%%")),
             folder / "understudy-schedules.timer": _TIMER,
         }
         return files, ["systemctl", "--user", "enable", "--now", "understudy-schedules.timer"]
-    return {Path("crontab"): f"* * * * * {shlex.join(program)}"}, []
+    return {Path("crontab"): f"* * * * * {command}".replace("%", r"\%")}, []
 
 
 def install(files: dict[Path, str], command: list[str]) -> None:

@@ -64,7 +64,7 @@ def start_delegation(plan: Plan, created_at: str, asked_by: AskedBy, key: str | 
             checkout_worktree.refuse_if_taken(repository.locate(Path(plan.draft.workspace)).top)
         return plan.spec(identifier, created_at, asked_by)
 
-    _wait_for_a_candidate(plan)
+    wait_for_a_candidate(plan)
     if plan.draft.params.group_id is not None:
         groups.read(plan.draft.params.group_id)
     lock: int | None
@@ -119,7 +119,7 @@ def start_group(
     """
     root = delegation_folder.state_root()
     for plan in plans:
-        _wait_for_a_candidate(plan)
+        wait_for_a_candidate(plan)
     with contextlib.ExitStack() as stack:
         earlier = stack.enter_context(groups.once(key))
         if earlier is not None:
@@ -169,7 +169,7 @@ def start_group(
         return groups.read(group.id)
 
 
-def _wait_for_a_candidate(plan: Plan) -> None:
+def wait_for_a_candidate(plan: Plan) -> None:
     """Let a delegation wait for the end of the first pause, if it may and all that can do it are paused."""
     if plan.waits:
         draft = plan.draft

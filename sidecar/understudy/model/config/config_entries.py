@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
 import msgspec
@@ -150,6 +150,11 @@ class ScheduleRun(Wire, kw_only=True):
     """Why nothing could be started."""
 
 
+def has_errors(problems: Iterable[Problem]) -> bool:
+    """Return whether an entry with these problems cannot be used."""
+    return any(problem.severity == "error" for problem in problems)
+
+
 class ScheduleState(Wire, kw_only=True):
     """What is wrong with a schedule, and its next and last runs."""
 
@@ -176,7 +181,7 @@ class ScheduleEntry(Wire, kw_only=True):
     @property
     def usable(self) -> bool:
         """Return whether it has no errors."""
-        return not any(problem.severity == "error" for problem in self.state.problems)
+        return not has_errors(self.state.problems)
 
 
 class NotificationState(Wire, kw_only=True):
@@ -205,7 +210,7 @@ class NotificationEntry(Wire, kw_only=True):
     @property
     def usable(self) -> bool:
         """Return whether it has no errors."""
-        return not any(problem.severity == "error" for problem in self.state.problems)
+        return not has_errors(self.state.problems)
 
 
 class CheckProposal(Wire, kw_only=True):

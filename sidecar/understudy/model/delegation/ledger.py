@@ -87,8 +87,8 @@ class LedgerTotals(Wire, kw_only=True):
     handovers: int = 0
     """Attempts after which another delegator took over."""
     verified_usd: str | None = None
-    """The sum of the costs, also those of attempts that failed, for each verified result; absent if there is no such
-    result, or no cost is known."""
+    """The sum of the costs, also those of attempts that failed, for each verified result; absent without a verified
+    result or a known cost."""
     compared_usd: str | None = None
     """What the same tokens would cost at the prices of the request."""
 

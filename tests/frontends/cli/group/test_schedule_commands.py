@@ -36,6 +36,7 @@ def test_a_schedule_is_added_listed_paused_resumed_and_removed(repository: Path)
     added = run("schedules", "add", "nightly", "0 2 * * 1-5", "a.py", "--recipe", "tests", "-d", "cheap")
     assert "Added schedule nightly" in added
     assert "It starts next at " in added
+    assert "The folder is not trusted" in added
     shown = run("schedules")
     assert "nightly  0 2 * * 1-5  tests a.py by cheap" in shown
     assert "is paused" in run("schedules", "pause", "nightly")
@@ -86,8 +87,11 @@ def test_each_system_has_a_timer_of_its_own(
     platform: str, systemd: bool, named: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.platform", platform)
+    monkeypatch.setenv("PATH", "/odd % folder")
     monkeypatch.setattr(Path, "is_dir", lambda path: systemd)
     files, command = system_timer.planned()
     assert [path.name for path in files] == named
     assert all("schedules" in text for text in files.values())
+    texts = "".join(files.values())
+    assert "PATH=/odd %" in texts if platform == "darwin" else ("PATH=/odd %%" in texts or r"PATH=/odd \%" in texts)
     assert bool(command) == (named != ["crontab"])

@@ -64,11 +64,7 @@ def test_check(caller: Caller, params: messages.CheckTestParams) -> CheckTrial:
         configuration.editor(caller, params.workspace).judge(check, Scope.USER if check.hidden else Scope.WORKSPACE)
     else:
         entry = configuration.find(loaded.check_entries, params.name, ErrorKind.UNKNOWN_CHECK)
-        errors = [problem for problem in entry.state.problems if problem.severity == "error"]
-        if errors:
-            raise UnderstudyError(
-                ErrorKind.CONFIG_INVALID, errors[0].message, hint=errors[0].hint, location=errors[0].location
-            )
+        configuration.require_usable(entry.state.problems)
         check = entry.check
     request = check_trial.CheckTrialRequest(
         workspace=str(loaded.workspace),

@@ -47,11 +47,7 @@ def test(caller: Caller, params: messages.NotificationTestParams) -> messages.No
     entry = configuration.find(
         loader.load(None, trusted=False).notifications, params.name, ErrorKind.UNKNOWN_NOTIFICATION
     )
-    for problem in entry.state.problems:
-        if problem.severity == "error":
-            raise UnderstudyError(
-                ErrorKind.CONFIG_INVALID, problem.message, hint=problem.hint, location=problem.location
-            )
+    configuration.require_usable(entry.state.problems)
     began, root = time.monotonic(), delegation_folder.state_root()
     try:
         receivers.deliver(entry.receiver, message.of_test(params.name, f"test-{secrets.token_hex(8)}"), pauses=())

@@ -38,9 +38,7 @@ def list_all(caller: Caller, params: messages.NoParams) -> messages.SchedulesRes
 def create(caller: Caller, params: messages.ScheduleCreateParams) -> ScheduleEntry:
     """Create a schedule; its first run is at the next of its times."""
     made = configuration.editor(caller, None).create(params.schedule, Scope.USER)
-    root = delegation_folder.state_root()
-    schedule_runs.forget(root, made.schedule.name)
-    schedule_runs.serve(root, [made.schedule], _refuse)
+    schedule_runs.begin(delegation_folder.state_root(), made.schedule.name)
     change_notifications.notify(configuration.CHANGED)
     return _with_runs(made)
 
@@ -63,7 +61,7 @@ def pause(caller: Caller, params: messages.SchedulePauseParams) -> ScheduleEntry
 def run(caller: Caller, params: messages.ScheduleNameParams) -> ScheduleRun:
     """Start the work of a schedule now, also while it is paused; its times stay as they are."""
     entry = _entry(params.name)
-    _require_usable(entry)
+    configuration.require_usable(entry.state.problems)
     return schedule_runs.run_now(delegation_folder.state_root(), entry.schedule, lambda *a: _start(caller, *a))
 
 
@@ -120,21 +118,8 @@ def _start(caller: Caller, schedule: Schedule, key: str) -> tuple[str | None, st
     return delegations.start(caller, params).id, None
 
 
-def _refuse(schedule: Schedule, key: str) -> tuple[str | None, str | None]:
-    """Start nothing: a new schedule has nothing that is due."""
-    raise UnderstudyError(ErrorKind.INTERNAL, f"{schedule.name} was started when it was created ({key}).")
-
-
 def _entry(name: str) -> ScheduleEntry:
     return configuration.find(loader.load(None, trusted=False).schedules, name, ErrorKind.UNKNOWN_SCHEDULE)
-
-
-def _require_usable(entry: ScheduleEntry) -> None:
-    for problem in entry.state.problems:
-        if problem.severity == "error":
-            raise UnderstudyError(
-                ErrorKind.CONFIG_INVALID, problem.message, hint=problem.hint, location=problem.location
-            )
 
 
 def _with_runs(entry: ScheduleEntry) -> ScheduleEntry:

@@ -386,9 +386,9 @@ class Campaign:
             recipe=run.spec.recipe,
             repairs=run.spec.repairs,
             rounds=run.spec.rounds,
-            # A text is not put on trial.
             escalates=run.spec.escalates,
             hands_over=run.spec.handover == "continue" and run.spec.recipe.returns == "tree" and run.tree is not None,
+            # A text is not put on trial.
             followers=has_more and (result is None or result.head is not None),
             waiting=self._attempts.user_waits,
             can_continue=self._attempts.user_waits and self._attempts.can_continue(self._candidate),

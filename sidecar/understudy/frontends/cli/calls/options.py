@@ -16,10 +16,8 @@ from click.shell_completion import CompletionItem
 
 from understudy.model.errors import UnderstudyError
 
-_LATER = re.compile(r"\+(\d{1,5})\s*([mhd])")
-_AGO = re.compile(r"(\d{1,5})([hdw])")
-_AGO_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
-_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+_SPAN = re.compile(r"(\d{1,5})([mhdw])")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _ALSO = (
     ("api_key", "--key-env"),
     ("model_properties", "--property"),
@@ -119,8 +117,9 @@ def moment(text: str, now: datetime | None = None) -> str:
     Raises ``click.BadParameter``. A text without an offset is in the time zone of this machine.
     """
     now = now or datetime.now().astimezone()
-    if (later := _LATER.fullmatch(text.strip())) is not None:
-        return (now + timedelta(**{_UNITS[later[2]]: int(later[1])})).isoformat(timespec="seconds")
+    later = _span(text.strip().removeprefix("+")) if text.strip().startswith("+") else None
+    if later is not None:
+        return (now + later).isoformat(timespec="seconds")
     with contextlib.suppress(ValueError):
         clock = datetime.strptime(text.strip(), "%H:%M").time()  # noqa: DTZ007 - the zone follows
         today = datetime.combine(now.date(), clock)
@@ -133,12 +132,18 @@ def moment(text: str, now: datetime | None = None) -> str:
 
 def since(text: str) -> str:
     """Return a time, also for how long ago it is; the request checks others."""
-    ago = _AGO.fullmatch(text)
+    ago = _span(text)
     if ago is None:
         if not text[:1].isdigit():
             raise click.BadParameter(f"{text!r} is not a date, a time, or how long ago it is (36h, 7d, 2w).")
         return text
-    return (datetime.now(UTC) - timedelta(**{_AGO_UNITS[ago[2]]: int(ago[1])})).isoformat()
+    return (datetime.now(UTC) - ago).isoformat()
+
+
+def _span(text: str) -> timedelta | None:
+    """Return how long ``90m``, ``2h``, ``1d`` or ``1w`` is."""
+    match = _SPAN.fullmatch(text)
+    return None if match is None else timedelta(**{_UNITS[match[2]]: int(match[1])})
 
 
 def completes(find: Callable[[click.Context], Iterable[tuple[str, str]]]) -> Completion:

@@ -29,6 +29,16 @@ _GROUPS = [word.replace("_", "-") for word in get_args(GroupBy)]
 _USAGE_COLUMNS = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens", "turns")
 
 
+_period = options.all_of(
+    click.option("--since", metavar="TIME", help="From this time on: a date, a time, or how long ago (36h, 7d, 2w)."),
+    click.option("--until", metavar="TIME", help="Only before this time."),
+)
+_work = options.all_of(
+    click.option("--model", metavar="ID", help="Only this model."),
+    click.option("--recipe", metavar="RECIPE", help="Only this kind of work."),
+)
+
+
 @click.command(
     epilog=options.examples(
         "understudy ledger",
@@ -38,8 +48,7 @@ _USAGE_COLUMNS = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteT
         "understudy ledger --export csv > delegated.csv",
     )
 )
-@click.option("--since", metavar="TIME", help="From this time on: a date, a time, or how long ago (36h, 7d, 2w).")
-@click.option("--until", metavar="TIME", help="Only before this time.")
+@_period
 @click.option(
     "--by",
     type=click.Choice(_GROUPS),
@@ -51,8 +60,7 @@ _USAGE_COLUMNS = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteT
 )
 @click.option("--tool", metavar="TOOL", shell_complete=options.complete_tools, help="Only this agent CLI.")
 @click.option("--model-server", "--server", "modelServer", metavar="NAME", help="Only this model server.")
-@click.option("--model", metavar="ID", help="Only this model.")
-@click.option("--recipe", metavar="RECIPE", help="Only this kind of work.")
+@_work
 @click.option(
     "--verdict",
     type=click.Choice([str(verdict) for verdict in Verdict]),
@@ -125,8 +133,7 @@ def ledger(*, export: str | None, json_: bool, limit: int, compare: str | None, 
         "understudy metrics --recipe tests --by day --csv > tests.csv",
     )
 )
-@click.option("--since", metavar="TIME", help="From this time on: a date, a time, or how long ago (36h, 7d, 2w).")
-@click.option("--until", metavar="TIME", help="Only before this time.")
+@_period
 @click.option(
     "--by",
     type=click.Choice(_GROUPS),
@@ -141,8 +148,7 @@ def ledger(*, export: str | None, json_: bool, limit: int, compare: str | None, 
     shell_complete=options.complete_delegators,
     help="Only this delegator.",
 )
-@click.option("--model", metavar="ID", help="Only this model.")
-@click.option("--recipe", metavar="RECIPE", help="Only this kind of work.")
+@_work
 @click.option("--csv", "csv_", is_flag=True, help="Print a table for spreadsheets.")
 @options.as_json
 def metrics(*, csv_: bool, json_: bool, **arguments: Any) -> None:

@@ -9,13 +9,14 @@ from typing import Any
 import click
 
 from understudy.frontends.cli.calls import options
-from understudy.frontends.cli.calls.api_calls import call
+from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.calls.command_group import DefaultGroup
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.output.event_lines import plural
 from understudy.frontends.cli.setup.entries import print_saved
 from understudy.frontends.cli.terminal.terminal import local_time, one_line
 from understudy.model.config.config_entries import ScheduleEntry, ScheduleRun
+from understudy.model.wire import camel
 
 
 @click.group(
@@ -98,7 +99,7 @@ def _told(run: ScheduleRun) -> str:
 @click.argument("cron")
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option("--recipe", metavar="RECIPE", help="The recipe of the delegation.")
-@click.option("-t", "--task", metavar="TEXT", help="What is to be completed.")
+@click.option("-t", "--task", metavar="TEXT", help="What is to be done.")
 @click.option(
     "-d", "--delegator", metavar="NAME", shell_complete=options.complete_delegators, help="The delegator or the route."
 )
@@ -119,7 +120,7 @@ def add(*, name: str, cron: str, workspace: str | None, files: tuple[str, ...], 
         "cron": cron,
         "workspace": str(Path(workspace or ".").absolute()),
         **({"files": list(files)} if files else {}),
-        **{_camel(key): value for key, value in fields.items() if value is not None},
+        **{camel(key): value for key, value in fields.items() if value is not None},
     }
     with options.as_options():
         entry = call("schedules/create", schedule=schedule)
@@ -128,10 +129,8 @@ def add(*, name: str, cron: str, workspace: str | None, files: tuple[str, ...], 
         return
     print_saved("Added schedule", entry, name, f"understudy schedules run {name}", json_=False)
     output.say(f"It starts next at {local_time(entry.state.next_at)}.")
-
-
-def _camel(key: str) -> str:
-    return {"catch_up": "catchUp", "window_minutes": "windowMinutes"}.get(key, key)
+    if not call("workspace/trust", workspace=uri(schedule["workspace"])).trusted:
+        output.say("The folder is not trusted, and work that runs programs cannot start there: understudy trust")
 
 
 @schedules.command(epilog=options.examples("understudy schedules run nightly", "understudy schedules run --due"))
@@ -202,7 +201,7 @@ def install(*, yes: bool, json_: bool) -> None:
     timer = call("schedules/install", dryRun=True)
     for path, text in timer.files.items():
         click.echo(f"{path}:\n{text}", err=json_)
-    click.echo(f"Then: {shlex.join(timer.command)}" if timer.command else "Add this line: crontab -e", err=json_)
+    click.echo(f"Then: {shlex.join(timer.command)}" if timer.command else "Add this line with `crontab -e`.", err=json_)
     if timer.command and not yes and not click.confirm("Write this?", default=False, err=True):
         raise click.Abort
     result = call("schedules/install") if timer.command else timer

@@ -59,7 +59,7 @@ def _table(entries: Sequence[Any]) -> None:
     rows = [
         (
             entry.delegator.name,
-            entry.delegator.route.order,
+            _order(entry.delegator.route),
             ", ".join(map(_described, entry.delegator.route.candidates)),
             _conditions(entry.delegator.route) or "everything",
             entry.scope,
@@ -68,6 +68,10 @@ def _table(entries: Sequence[Any]) -> None:
         for entry in entries
     ]
     output.table(("NAME", "ORDER", "CANDIDATES", "FOR", "FROM", "STATE"), rows, below=("FROM", "STATE"), wrap=True)
+
+
+def _order(route: Route) -> str:
+    return ", ".join([route.order, *(["escalates"] if route.escalate else []), *(["waits"] if route.wait else [])])
 
 
 @routes.command(
